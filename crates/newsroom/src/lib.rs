@@ -1,0 +1,1 @@
+//! A simulated web of publishers on loopback.
