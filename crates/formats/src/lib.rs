@@ -2,3 +2,16 @@
 //!
 //! Nothing here opens a socket, reads a clock, spawns a thread or knows a database; everything is
 //! a function of its arguments, bounded in time and memory whatever it is fed.
+#![warn(missing_docs)]
+
+pub mod article;
+pub mod charset;
+pub mod date;
+pub mod decode;
+pub mod feed;
+pub mod robots;
+pub mod simhash;
+pub mod sitemap;
+pub mod url;
+pub mod warc;
+mod xml;

@@ -1,0 +1,518 @@
+//! Dates as publishers write them, read into instants.
+//!
+//! Lenient about form, strict about sense: a text with two readings, or a day that does not exist,
+//! is no date. It must never panic and never look at more than a short text.
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::Offset;
+
+use super::Ts;
+
+/// The longest text that is looked at: no date is longer, whatever its comments.
+const MAX_LEN: usize = 128;
+
+/// Reads a date as publishers write it; without a zone, or with one nobody knows, it is UTC.
+///
+/// ISO 8601 and its profiles, RFC 822 and its descendants, asctime, the usual ways of writing a
+/// date out, and Unix seconds or milliseconds. `3/4/2020` is `None`: it has two readings.
+#[must_use]
+pub fn parse(text: &str) -> Option<Ts> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > MAX_LEN {
+        return None;
+    }
+    epoch(text).or_else(|| iso(text)).or_else(|| written(text))
+}
+
+/// Reads the date of an HTTP header; a bare number, as `Expires: 0`, is none.
+#[must_use]
+pub fn http_date(text: &str) -> Option<Ts> {
+    let text = text.trim();
+    if text.len() > MAX_LEN || !text.contains(':') {
+        return None;
+    }
+    written(text).or_else(|| iso(text))
+}
+
+fn epoch(text: &str) -> Option<Ts> {
+    if !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    match text.len() {
+        10 => text.parse::<i64>().ok().map(|seconds| Ts::from_ms(seconds * 1_000)),
+        13 => text.parse().ok().map(Ts::from_ms),
+        _ => None,
+    }
+}
+
+/// The year comes first: `2020-01-10T14:33:00Z`, `2020/1/10`, `20200110T143300`, `2020-010`.
+fn iso(text: &str) -> Option<Ts> {
+    let mut at = Cursor(text);
+    let year = at.number(4, 4)?;
+    let date = iso_date(&mut at, i16::try_from(year).ok()?)?;
+    at.spaces();
+    let has_mark = at.eat(&['T', 't']);
+    at.spaces();
+    if at.0.is_empty() && !has_mark {
+        return instant(date, Clock::default(), 0);
+    }
+    let mut clock = Clock::read(&mut at)?;
+    at.spaces();
+    clock.half_day(&mut at);
+    instant(date, clock, zone(at.0.trim())?)
+}
+
+fn iso_date(at: &mut Cursor<'_>, year: i16) -> Option<Date> {
+    const SEPARATORS: &[char] = &['-', '/', '.'];
+    if at.0.is_empty() {
+        return Date::new(year, 1, 1).ok();
+    }
+    if !at.eat(SEPARATORS) {
+        let (month, day) = (at.number(2, 2)?, at.number(2, 2)?);
+        return date(year, month, day);
+    }
+    if let Some(day_of_year) = at.number(3, 3) {
+        let days = jiff::Span::new().try_days(day_of_year.checked_sub(1)?).ok()?;
+        let date = Date::new(year, 1, 1).ok()?.checked_add(days).ok()?;
+        return (date.year() == year).then_some(date);
+    }
+    let month = at.number(1, 2)?;
+    let day = if at.eat(SEPARATORS) { at.number(1, 2)? } else { 1 };
+    date(year, month, day)
+}
+
+fn date(year: i16, month: i64, day: i64) -> Option<Date> {
+    Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+}
+
+fn instant(date: Date, clock: Clock, offset_seconds: i32) -> Option<Ts> {
+    // A leap second has no place of its own in Unix time; 24:00 is the next midnight.
+    let midnight = clock.hour == 24 && clock.minute == 0 && clock.second == 0;
+    let (date, hour) = if midnight { (date.tomorrow().ok()?, 0) } else { (date, clock.hour) };
+    let time = Time::new(
+        i8::try_from(hour).ok()?,
+        i8::try_from(clock.minute).ok()?,
+        i8::try_from(clock.second.min(59)).ok().filter(|_| clock.second <= 60)?,
+        clock.ms * 1_000_000,
+    )
+    .ok()?;
+    let offset = Offset::from_seconds(offset_seconds).ok()?;
+    let at = offset.to_timestamp(DateTime::from_parts(date, time)).ok()?;
+    Some(Ts::from_ms(at.as_millisecond()))
+}
+
+/// A time of day, not yet checked.
+#[derive(Clone, Copy, Default)]
+struct Clock {
+    hour: i64,
+    minute: i64,
+    second: i64,
+    ms: i32,
+}
+
+impl Clock {
+    /// `14:33:00.25`, `14:33`, `143300` or `14`.
+    fn read(at: &mut Cursor<'_>) -> Option<Self> {
+        let mut clock = Self { hour: at.number(1, 2)?, ..Self::default() };
+        if at.eat(&[':']) {
+            clock.minute = at.number(1, 2)?;
+            if at.eat(&[':']) {
+                clock.second = at.number(1, 2)?;
+            }
+        } else if let Some(minute) = at.number(2, 2) {
+            clock.minute = minute;
+            clock.second = at.number(2, 2).unwrap_or(0);
+        }
+        if at.eat(&['.', ',']) {
+            let digits = at.0.len() - at.0.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let (fraction, rest) = at.0.split_at_checked(digits)?;
+            at.0 = rest;
+            clock.ms = fraction
+                .bytes()
+                .chain(*b"000")
+                .take(3)
+                .fold(0, |ms, digit| ms * 10 + i32::from(digit - b'0'));
+        }
+        Some(clock)
+    }
+
+    /// Takes an `am` or `p.m.` that follows.
+    fn half_day(&mut self, at: &mut Cursor<'_>) {
+        let pm = match at.0.as_bytes() {
+            [b'a' | b'A', b'm' | b'M', ..] | [b'a' | b'A', b'.', b'm' | b'M', ..] => false,
+            [b'p' | b'P', b'm' | b'M', ..] | [b'p' | b'P', b'.', b'm' | b'M', ..] => true,
+            _ => return,
+        };
+        at.0 = at.0.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '.').trim_start();
+        self.hour = match (self.hour, pm) {
+            (12, false) => 0,
+            (hour @ 1..12, true) => hour + 12,
+            (hour, _) => hour,
+        };
+    }
+}
+
+/// What is left to read.
+struct Cursor<'a>(&'a str);
+
+impl Cursor<'_> {
+    /// A number of at least `min` and at most `max` digits; a longer run of digits is cut there.
+    fn number(&mut self, min: usize, max: usize) -> Option<i64> {
+        let digits = self.0.bytes().take(max).take_while(u8::is_ascii_digit).count();
+        let (number, rest) = self.0.split_at_checked(digits).filter(|_| digits >= min)?;
+        let number = number.parse().ok()?;
+        self.0 = rest;
+        Some(number)
+    }
+
+    fn eat(&mut self, any: &[char]) -> bool {
+        let rest = self.0.strip_prefix(any);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    fn spaces(&mut self) {
+        self.0 = self.0.trim_start();
+    }
+}
+
+/// A zone, as seconds east of Greenwich; `None` when it starts like an offset and is not one.
+fn zone(text: &str) -> Option<i32> {
+    let (name, offset) = text.split_at_checked(text.find(['+', '-']).unwrap_or(text.len()))?;
+    let known = named_zone(name.trim());
+    if offset.is_empty() || known.is_some_and(|seconds| seconds != 0) {
+        return Some(known.unwrap_or(0));
+    }
+    let mut at = Cursor(offset);
+    let sign = if at.eat(&['-']) { -1 } else { i64::from(at.eat(&['+'])) };
+    let hours = at.number(1, 2)?;
+    let minutes = if at.eat(&[':']) { at.number(1, 2)? } else { at.number(2, 2).unwrap_or(0) };
+    i32::try_from(sign * (hours * 3_600 + minutes * 60)).ok()
+}
+
+fn is_zone(word: &str) -> bool {
+    named_zone(word.split(['+', '-']).next().unwrap_or(word)).is_some()
+}
+
+/// The zones RFC 822 names, and those that publishers write most.
+fn named_zone(name: &str) -> Option<i32> {
+    let name = name.rsplit('/').next().unwrap_or(name).to_ascii_uppercase();
+    let minutes = match name.as_str() {
+        "" | "Z" | "UT" | "UTC" | "GMT" | "WET" => 0,
+        "BST" | "CET" | "MEZ" | "WEST" | "WAT" => 60,
+        "CEST" | "MESZ" | "EET" | "SAST" | "CAT" => 120,
+        "EEST" | "MSK" | "EAT" | "TRT" => 180,
+        "IST" => 330,
+        "WIB" | "ICT" => 420,
+        "SGT" | "HKT" | "AWST" | "PHT" => 480,
+        "JST" | "KST" => 540,
+        "ACST" => 570,
+        "AEST" => 600,
+        "ACDT" => 630,
+        "AEDT" => 660,
+        "NZST" => 720,
+        "NZDT" => 780,
+        "NST" => -210,
+        "NDT" => -150,
+        "ADT" | "BRT" | "ART" => -180,
+        "AST" | "EDT" => -240,
+        "EST" | "CDT" => -300,
+        "CST" | "MDT" => -360,
+        "MST" | "PDT" => -420,
+        "PST" | "AKDT" => -480,
+        "AKST" => -540,
+        "HST" => -600,
+        // The military letters, with the signs that RFC 822 gave them.
+        letter => match *letter.as_bytes() {
+            [b @ b'A'..=b'I'] => -60 * (i32::from(b - b'A') + 1),
+            [b @ b'K'..=b'M'] => -60 * (i32::from(b - b'K') + 10),
+            [b @ b'N'..=b'Y'] => 60 * (i32::from(b - b'N') + 1),
+            _ => return None,
+        },
+    };
+    Some(minutes * 60)
+}
+
+/// The parts of a date written in words, in whatever order they come.
+#[derive(Default)]
+struct Written {
+    day: Option<i64>,
+    month: Option<i64>,
+    year: Option<i64>,
+    clock: Option<Clock>,
+    zone: Option<i32>,
+}
+
+/// `Thu, 09 Feb 2006 23:59:45 +0000`, `Sun Nov  6 08:49:37 1994`, `June 22, 2023 at 1:11 PM EDT`.
+fn written(text: &str) -> Option<Ts> {
+    let text = without_comments(text);
+    let mut parts = Written::default();
+    for word in text.split([' ', '\t', '\n', '\r', ',']).filter(|word| !word.is_empty()) {
+        parts.take(word)?;
+    }
+    let year = match parts.year? {
+        year @ 0..50 => year + 2_000,
+        year @ 50..1_000 => year + 1_900,
+        year => year,
+    };
+    let date = date(i16::try_from(year).ok()?, parts.month?, parts.day?)?;
+    instant(date, parts.clock.unwrap_or_default(), parts.zone.unwrap_or(0))
+}
+
+/// RFC 822 lets comments stand anywhere, nested and with escapes.
+fn without_comments(text: &str) -> String {
+    let (mut depth, mut escaped) = (0_usize, false);
+    let mut kept = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if depth > 0 => escaped = true,
+            '(' => {
+                depth += 1;
+                kept.push(' ');
+            }
+            ')' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(c),
+            _ => {}
+        }
+    }
+    kept
+}
+
+impl Written {
+    /// Takes one word in; `None` when the text cannot be a date.
+    fn take(&mut self, word: &str) -> Option<()> {
+        match word.chars().next()? {
+            '0'..='9' if word.contains(':') => self.take_clock(word),
+            '0'..='9' => self.take_number(word),
+            '+' | '-' if self.clock.is_some() && word.len() > 1 => {
+                self.zone = Some(zone(word)?);
+                Some(())
+            }
+            '-' | '+' => Some(()),
+            _ => {
+                self.take_name(word);
+                Some(())
+            }
+        }
+    }
+
+    fn take_clock(&mut self, word: &str) -> Option<()> {
+        let mut at = Cursor(word);
+        let mut clock = Clock::read(&mut at)?;
+        clock.half_day(&mut at);
+        if self.clock.replace(clock).is_some() || at.0.starts_with(':') {
+            return None;
+        }
+        if at.0.is_empty() { Some(()) } else { self.take(at.0) }
+    }
+
+    fn take_number(&mut self, word: &str) -> Option<()> {
+        let mut at = Cursor(word);
+        let number = at.number(1, 4)?;
+        let digits = word.len() - at.0.len();
+        match at.0.to_ascii_lowercase().as_str() {
+            "" | "." | "st" | "nd" | "rd" | "th" => self.place(number, digits),
+            rest => {
+                let mut parts = rest.split(['-', '/', '.']).skip(1);
+                let (Some(second), Some(third), None) = (parts.next(), parts.next(), parts.next())
+                else {
+                    return None;
+                };
+                let dotted = rest.starts_with('.');
+                self.take_triple((number, digits), second, third, dotted)
+            }
+        }
+    }
+
+    /// A number standing alone: the year has four digits, or comes after the day.
+    fn place(&mut self, number: i64, digits: usize) -> Option<()> {
+        let slot = if digits < 3 && self.day.is_none() { &mut self.day } else { &mut self.year };
+        slot.replace(number).is_none().then_some(())
+    }
+
+    /// Three parts in one word: `06-Nov-94`, `2006/09/15`, `30.10.2023`, `10/30/23`.
+    fn take_triple(
+        &mut self,
+        first: (i64, usize),
+        second: &str,
+        third: &str,
+        dotted: bool,
+    ) -> Option<()> {
+        let (first, first_digits) = first;
+        let last = third.parse::<i64>().ok()?;
+        let (day, month, year) = match second.parse::<i64>() {
+            Err(_) => (first, month(second)?, last),
+            Ok(middle) if first_digits == 4 => (last, middle, first),
+            Ok(middle) if dotted || first > 12 => (first, middle, last),
+            Ok(middle) if middle > 12 => (middle, first, last),
+            Ok(_) => return None,
+        };
+        let fresh = self.day.is_none() && self.month.is_none() && self.year.is_none();
+        (self.day, self.month, self.year) = (Some(day), Some(month), Some(year));
+        fresh.then_some(())
+    }
+
+    fn take_name(&mut self, word: &str) {
+        if let Some(clock) = &mut self.clock {
+            let mut at = Cursor(word);
+            clock.half_day(&mut at);
+            if at.0.len() < word.len() {
+                return;
+            }
+        }
+        // A weekday may look like a month (`mar.` is a French Tuesday): the later name counts.
+        if let Some(number) = month(word) {
+            self.month = Some(number);
+        } else if self.clock.is_some() && self.zone.is_none() && is_zone(word) {
+            self.zone = zone(word);
+        }
+    }
+}
+
+/// The number of a month named in English, French, German, Spanish, Italian, Portuguese or Dutch.
+fn month(name: &str) -> Option<i64> {
+    const STARTS: [&[&str]; 12] = [
+        &["jan", "ene", "gen"],
+        &["feb", "fev", "fév"],
+        &["mar", "mär", "mrz", "maa", "mrt"],
+        &["apr", "avr", "abr"],
+        &["may", "mai", "mei", "mag"],
+        &["jun", "juin", "giu"],
+        &["jul", "juil", "lug"],
+        &["aug", "aou", "aoû", "ago"],
+        &["sep", "set"],
+        &["oct", "okt", "ott", "out"],
+        &["nov"],
+        &["dec", "déc", "dez", "dic"],
+    ];
+    let name = name.to_lowercase();
+    (1..).zip(STARTS).find(|(_, starts)| starts.iter().any(|s| name.starts_with(s))).map(|(n, _)| n)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn reads(text: &str, expected: &str) {
+        assert_eq!(parse(text).map(|at| at.to_string()).as_deref(), Some(expected), "{text}");
+    }
+
+    #[test]
+    fn iso_8601_and_its_profiles() {
+        for (text, expected) in [
+            ("2009-04-08T14:25:12Z", "2009-04-08T14:25:12Z"),
+            ("2004-06-02T19:07:55-04:00", "2004-06-02T23:07:55Z"),
+            ("2009-12-08T16:59:02.563-0800", "2009-12-09T00:59:02.563Z"),
+            ("2018-01-06 08:00", "2018-01-06T08:00:00Z"),
+            ("2006-01-17T12:35:9+01:00", "2006-01-17T11:35:09Z"),
+            ("2003-07-01 T 01:55:07-05:00", "2003-07-01T06:55:07Z"),
+            ("20021231T192030,45+01", "2002-12-31T18:20:30.45Z"),
+            ("2023-12-16", "2023-12-16T00:00:00Z"),
+            ("2002-12", "2002-12-01T00:00:00Z"),
+            ("2003", "2003-01-01T00:00:00Z"),
+            ("2020-060", "2020-02-29T00:00:00Z"),
+            ("2020/1/10 14:33:00", "2020-01-10T14:33:00Z"),
+            ("2020-02-28T24:00:00Z", "2020-02-29T00:00:00Z"),
+            ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
+        ] {
+            reads(text, expected);
+        }
+    }
+
+    #[test]
+    fn rfc_822_and_its_descendants() {
+        for (text, expected) in [
+            ("Fri, 25 Dec 2009 03:30:22 +0000", "2009-12-25T03:30:22Z"),
+            ("Wed, 5 Nov 2025 13:52:10  EST", "2025-11-05T18:52:10Z"),
+            ("31 Dec 99 23:59:59 +0000", "1999-12-31T23:59:59Z"),
+            ("Thu, 09 Feb 06 23:59 GMT", "2006-02-09T23:59:00Z"),
+            ("31 Dec 2002 14:20:20 A", "2002-12-31T15:20:20Z"),
+            ("Mon, 21 Oct 2002 14:04:23 -05:00", "2002-10-21T19:04:23Z"),
+            ("Sat,29 Jul 2006 00:03:02 GMT-01:01", "2006-07-29T01:04:02Z"),
+            ("Thu (hm), 16(th) Feb(ruary) 2006()01:39 +0000 (a (b\\) c))", "2006-02-16T01:39:00Z"),
+            ("Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"),
+        ] {
+            reads(text, expected);
+        }
+    }
+
+    #[test]
+    fn dates_written_out() {
+        for (text, expected) in [
+            ("Sun Nov  6 08:49:37 1994", "1994-11-06T08:49:37Z"),
+            ("Sun Jul 15 01:16:00 +0200 2012", "2012-07-14T23:16:00Z"),
+            ("Thu, June 22, 2023 at 01:11 PM EDT", "2023-06-22T17:11:00Z"),
+            ("Friday, December 22, 2017 - 3:09pm", "2017-12-22T15:09:00Z"),
+            ("Jan. 4, 2016, 12:37 a.m.", "2016-01-04T00:37:00Z"),
+            ("mar., 01 d\u{e9}c. 2020 16:11:02 +0000", "2020-12-01T16:11:02Z"),
+            ("Fri, 2006/09/15 08:19:53 EDT", "2006-09-15T12:19:53Z"),
+            ("Mon, 03/30/2020 - 19:19", "2020-03-30T19:19:00Z"),
+            ("30.10.23", "2023-10-30T00:00:00Z"),
+            ("1520932969", "2018-03-13T09:22:49Z"),
+            ("1520932969123", "2018-03-13T09:22:49.123Z"),
+        ] {
+            reads(text, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_or_has_two_readings() {
+        for text in [
+            "",
+            "0",
+            "-",
+            "1.0",
+            "013",
+            "2013-xx-27",
+            "0000-00-00 00:00:00",
+            "2013-02-30",
+            "2013-01-28T",
+            "2013-01-28T09:xx:00Z",
+            "Sun, 16 Dec 2012 1:2:3:4 GMT",
+            "Sun, 16 Dec 2012 11:47:32 +zz:00",
+            "Sun, Dec x 2012 11:47:32 GMT",
+            "3/4/2020",
+            "Nov. 2020",
+            "2026-01-01T25:00:00Z",
+            "ISO-8859-1",
+            "http://example.com/2020/1/1",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_header_holds_no_bare_number() {
+        for text in ["0", "2020", "1520932969", "-1"] {
+            assert_eq!(http_date(text), None, "{text}");
+        }
+        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Ts::from_ms(784_111_777_000)));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "\\PC{0,60}") {
+            // Whatever was read can be written and read again.
+            if let Some(at) = parse(&text) {
+                prop_assert_eq!(parse(&at.to_string()), Some(at), "{}", text);
+            }
+        }
+
+        #[test]
+        fn never_panics_on_nearly_dates(text in "[-0-9+:/., TZJanFebGMTpm()]{0,40}") {
+            // Whatever was read can be written and read again.
+            if let Some(at) = parse(&text) {
+                prop_assert_eq!(parse(&at.to_string()), Some(at), "{}", text);
+            }
+        }
+
+        #[test]
+        fn reads_what_it_writes(ms in -62_000_000_000_000_i64..253_000_000_000_000) {
+            prop_assert_eq!(parse(&Ts::from_ms(ms).to_string()), Some(Ts::from_ms(ms)));
+        }
+    }
+}

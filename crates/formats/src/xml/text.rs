@@ -1,0 +1,273 @@
+//! Text inside markup: entities, tags to be dropped, characters that must not get through.
+
+use std::borrow::Cow;
+
+use encoding_rs::WINDOWS_1252;
+
+/// HTML's names for U+00A0 to U+00FF, in that order.
+const LATIN_1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy \
+    reg macr deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 \
+    frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml \
+    Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave \
+    Uacute Ucirc Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil \
+    egrave eacute ecirc euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml \
+    divide oslash ugrave uacute ucirc uuml yacute thorn yuml";
+
+/// The Greek capitals from U+0391, then the small letters from U+03B1; `-` stands where there is
+/// none.
+const GREEK: &str = "Alpha Beta Gamma Delta Epsilon Zeta Eta Theta Iota Kappa Lambda Mu Nu Xi \
+    Omicron Pi Rho - Sigma Tau Upsilon Phi Chi Psi Omega - - - - - - - alpha beta gamma delta \
+    epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigmaf sigma tau upsilon phi \
+    chi psi omega";
+
+/// The other names of HTML 4, each followed by its code point in hexadecimal.
+const SYMBOLS: &str = "OElig 152 oelig 153 Scaron 160 scaron 161 Yuml 178 fnof 192 circ 2c6 tilde 2dc ensp 2002 \
+    emsp 2003 thinsp 2009 zwnj 200c zwj 200d lrm 200e rlm 200f ndash 2013 mdash 2014 lsquo \
+    2018 rsquo 2019 sbquo 201a ldquo 201c rdquo 201d bdquo 201e dagger 2020 Dagger 2021 bull \
+    2022 hellip 2026 permil 2030 prime 2032 Prime 2033 lsaquo 2039 rsaquo 203a oline 203e \
+    frasl 2044 euro 20ac trade 2122 larr 2190 uarr 2191 rarr 2192 darr 2193 harr 2194 rArr \
+    21d2 hArr 21d4 part 2202 prod 220f sum 2211 minus 2212 radic 221a infin 221e asymp 2248 ne \
+    2260 le 2264 ge 2265 loz 25ca spades 2660 clubs 2663 hearts 2665 diams 2666 thetasym 3d1 \
+    upsih 3d2 piv 3d6 weierp 2118 image 2111 real 211c alefsym 2135 crarr 21b5 lArr 21d0 uArr \
+    21d1 dArr 21d3 forall 2200 exist 2203 empty 2205 nabla 2207 isin 2208 notin 2209 ni 220b \
+    lowast 2217 prop 221d ang 2220 and 2227 or 2228 cap 2229 cup 222a int 222b there4 2234 sim \
+    223c cong 2245 equiv 2261 sub 2282 sup 2283 nsub 2284 sube 2286 supe 2287 oplus 2295 \
+    otimes 2297 perp 22a5 sdot 22c5 lceil 2308 rceil 2309 lfloor 230a rfloor 230b lang 27e8 \
+    rang 27e9";
+
+/// The character that `name` of `&name;` stands for, by the names of XML and HTML 4 or by number.
+pub(crate) fn entity(name: &str) -> Option<char> {
+    if let Some(number) = name.strip_prefix('#') {
+        return numbered(number);
+    }
+    match name {
+        "amp" | "AMP" => Some('&'),
+        "lt" | "LT" => Some('<'),
+        "gt" | "GT" => Some('>'),
+        "quot" | "QUOT" => Some('"'),
+        "apos" => Some('\''),
+        _ => listed(LATIN_1, 0xa0, name)
+            .or_else(|| listed(GREEK, 0x391, name))
+            .or_else(|| symbol(name)),
+    }
+}
+
+fn symbol(name: &str) -> Option<char> {
+    let mut words = SYMBOLS.split_ascii_whitespace();
+    while let (Some(known), Some(code)) = (words.next(), words.next()) {
+        if known == name {
+            return u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
+        }
+    }
+    None
+}
+
+fn listed(names: &str, first: u32, name: &str) -> Option<char> {
+    let (number, _) = (first..).zip(names.split_ascii_whitespace()).find(|(_, n)| *n == name)?;
+    char::from_u32(number).filter(|_| name != "-")
+}
+
+/// `8217` or `x2019`; 128 to 159 mean what they mean in windows-1252, as they do in browsers.
+fn numbered(number: &str) -> Option<char> {
+    let code = match number.strip_prefix(['x', 'X']) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+        None => number.parse().ok()?,
+    };
+    match u8::try_from(code) {
+        Ok(byte @ 0x80..=0x9f) => Some(windows_1252(byte)),
+        _ => char::from_u32(code),
+    }
+}
+
+fn windows_1252(byte: u8) -> char {
+    let (text, _) = WINDOWS_1252.decode_without_bom_handling(std::slice::from_ref(&byte));
+    text.chars().next().unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// Decodes the entities of a text; what is none stays as it is.
+pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
+    /// The longest name there is, with room for leading zeros.
+    const LONGEST: usize = 12;
+    if !text.contains('&') {
+        return Cow::Borrowed(text);
+    }
+    let mut decoded = String::with_capacity(text.len());
+    let mut parts = text.split('&');
+    decoded.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.bytes().take(LONGEST).position(|b| b == b';');
+        let found = end.and_then(|end| Some((entity(part.get(..end)?)?, part.get(end + 1..)?)));
+        match found {
+            Some((c, rest)) => {
+                decoded.push(c);
+                decoded.push_str(rest);
+            }
+            None => {
+                decoded.push('&');
+                decoded.push_str(part);
+            }
+        }
+    }
+    Cow::Owned(decoded)
+}
+
+/// Makes text safe to stand in HTML.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Drops the control characters that XML forbids and publishers send; those of the second block
+/// are windows-1252 that was taken for Latin-1.
+pub(crate) fn clean(text: String) -> String {
+    let is_allowed = |c: char| match c {
+        '\t' | '\n' | '\r' => true,
+        c => !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}'),
+    };
+    if text.chars().all(is_allowed) {
+        return text;
+    }
+    let repaired = text.chars().map(|c| match u8::try_from(c) {
+        Ok(byte @ 0x80..=0x9f) => windows_1252(byte),
+        _ => c,
+    });
+    repaired.filter(|c| is_allowed(*c)).collect()
+}
+
+/// Text on one line: runs of white space become one space, and none is left at the ends.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for word in text.split(|c: char| c.is_whitespace() && c != '\u{a0}').filter(|w| !w.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    clean(line)
+}
+
+/// HTML as one line of plain text.
+pub(crate) fn plain(html: &str) -> String {
+    if html.contains('<') {
+        one_line(&unescape(&without_tags(html)))
+    } else {
+        one_line(&unescape(html))
+    }
+}
+
+fn without_tags(html: &str) -> String {
+    let mut kept = String::with_capacity(html.len());
+    let mut rest = html;
+    // Once an end tag is missing it is missing for good, and must not be looked for again.
+    let mut hides = true;
+    while let Some((before, after)) = rest.split_once('<') {
+        kept.push_str(before);
+        let Some((tag, following)) = split_tag(after) else {
+            kept.push('<');
+            rest = after;
+            continue;
+        };
+        let name = tag_name(tag);
+        // Words on both sides of a line break or a paragraph must not grow together.
+        if !is_inline(name) {
+            kept.push(' ');
+        }
+        rest = following;
+        if hides && !tag.starts_with('/') && !tag.ends_with('/') && is_hidden(name) {
+            match end_tag(following, name) {
+                Some(end) => rest = end,
+                None => hides = false,
+            }
+        }
+    }
+    kept.push_str(rest);
+    kept
+}
+
+/// The tag whose `<` was just read and what follows it, or `None` when there is no tag.
+fn split_tag(after: &str) -> Option<(&str, &str)> {
+    if let Some(comment) = after.strip_prefix("!--") {
+        return Some(("", comment.split_once("-->").map_or("", |(_, rest)| rest)));
+    }
+    let first = after.chars().next()?;
+    if !(first.is_ascii_alphabetic() || matches!(first, '/' | '!' | '?')) {
+        return None;
+    }
+    let end = after.find(['<', '>'])?;
+    let (tag, rest) = after.split_at_checked(end)?;
+    Some((tag, rest.strip_prefix('>')?))
+}
+
+/// The text from the end tag of this name on.
+fn end_tag<'a>(html: &'a str, name: &str) -> Option<&'a str> {
+    html.match_indices("</").find_map(|(at, _)| {
+        let rest = html.get(at..)?;
+        let found = rest.get(2..2 + name.len())?;
+        found.eq_ignore_ascii_case(name).then_some(rest)
+    })
+}
+
+fn is_hidden(name: &str) -> bool {
+    name.eq_ignore_ascii_case("script") || name.eq_ignore_ascii_case("style")
+}
+
+fn tag_name(tag: &str) -> &str {
+    let tag = tag.trim_start_matches('/');
+    tag.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or(tag)
+}
+
+fn is_inline(name: &str) -> bool {
+    const INLINE: &str =
+        " a abbr b bdi big cite code em font i mark q s small span strong sub sup u ";
+    let name = name.to_ascii_lowercase();
+    INLINE.split(' ').any(|inline| inline == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn entities_are_decoded_and_the_rest_stays() {
+        for (text, decoded) in [
+            ("&lt;&amp;&gt;&nbsp;&yuml;&Aacute;", "<&>\u{a0}\u{ff}\u{c1}"),
+            ("&alpha;&omega;&Omega;&Alpha;&sigmaf;", "\u{3b1}\u{3c9}\u{3a9}\u{391}\u{3c2}"),
+            ("&#38;&#x26;&#X26;&#151;&#0000038;", "&&&\u{2014}&"),
+            ("&euro;&hellip;&rang;&OElig;", "\u{20ac}\u{2026}\u{27e9}\u{152}"),
+            ("a & b &; &nope; &#xd800; &#-1; &-;", "a & b &; &nope; &#xd800; &#-1; &-;"),
+            ("AT&T; x?a=1&copy=2", "AT&T; x?a=1&copy=2"),
+        ] {
+            assert_eq!(unescape(text), decoded);
+        }
+    }
+
+    #[test]
+    fn plain_text_has_no_tags_and_one_line() {
+        for (html, text) in [
+            ("<b>AT&amp;T</b> &#8211; <i>x</i>y", "AT&T \u{2013} xy"),
+            ("one<br/>two<p>three</p>\n\t four", "one two three four"),
+            ("1 < 2, a <3 b", "1 < 2, a <3 b"),
+            ("a<script>if (1 < 2) x()</script>b<STYLE>c</STYLE>", "a b"),
+            ("how to use <script> at all", "how to use at all"),
+            ("a<!-- <b>x</b> -->b <unclosed", "ab <unclosed"),
+            ("bell\u{7}, nul\0, don\u{92}t\u{81}", "bell, nul, don\u{2019}t"),
+        ] {
+            assert_eq!(plain(html), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics(text in "[a-z<>&;#x0-9!/ \u{e9}-]{0,60}") {
+            prop_assert!(plain(&text).len() <= text.len() * 2);
+            prop_assert!(unescape(&text).len() <= text.len());
+        }
+
+        #[test]
+        fn escaping_is_undone(text in "\\PC{0,40}") {
+            let escaped = escape(&text);
+            prop_assert_eq!(unescape(&escaped).into_owned(), text);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+-- Everything Feedmill knows, in one file. Times are Unix milliseconds, enums the numbers of
+-- model.rs. The host row is the head of its queue and its lease (see frontier/sqlite.rs).
+
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE source(
+  id INTEGER PRIMARY KEY,
+  uuid TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL UNIQUE,
+  url TEXT NOT NULL,
+  spec TEXT NOT NULL,              -- NewSource as JSON
+  enabled_at INTEGER,
+  disable_reason TEXT,
+  created_at INTEGER NOT NULL);
+
+CREATE TABLE host(
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  top_poll INTEGER,                -- highest queued priority of the lane, NULL = nothing queued
+  top_page INTEGER,
+  top_media INTEGER,
+  next_at INTEGER NOT NULL DEFAULT 0,
+  crawl_ms INTEGER,                -- pause asked for by robots.txt
+  rate_ms INTEGER,                 -- pause asked for by a source
+  learned_ms INTEGER NOT NULL DEFAULT 0,
+  blocked_until INTEGER NOT NULL DEFAULT 0,
+  last_lane INTEGER,               -- lane of the last claim: polls take every second slot
+  lease_id INTEGER,
+  lease_task INTEGER,
+  strikes INTEGER NOT NULL DEFAULT 0,
+  last_fetch_at INTEGER,
+  created_at INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX host_poll ON host(top_poll, next_at) WHERE top_poll IS NOT NULL;
+CREATE INDEX host_page ON host(top_page, next_at) WHERE top_page IS NOT NULL;
+CREATE INDEX host_media ON host(top_media, next_at) WHERE top_media IS NOT NULL;
+CREATE UNIQUE INDEX host_lease ON host(lease_id, id) WHERE lease_id IS NOT NULL;
+
+CREATE TABLE task(
+  id INTEGER PRIMARY KEY,
+  host_id INTEGER NOT NULL,
+  lane INTEGER NOT NULL,
+  hash INTEGER NOT NULL,           -- first 64 bits of url_hash
+  kind INTEGER NOT NULL,
+  prio INTEGER NOT NULL,
+  status INTEGER NOT NULL,
+  retry INTEGER NOT NULL DEFAULT 0,
+  due INTEGER NOT NULL,
+  source_id INTEGER,
+  origin INTEGER NOT NULL,
+  parent_id INTEGER,
+  depth INTEGER NOT NULL DEFAULT 0,
+  discovered_at INTEGER NOT NULL,
+  fetched_at INTEGER,
+  fetch_count INTEGER NOT NULL DEFAULT 0,
+  url TEXT NOT NULL,
+  url_key TEXT);                   -- only where it differs from url
+CREATE UNIQUE INDEX task_key ON task(host_id, lane, hash);
+CREATE INDEX task_source ON task(source_id, status) WHERE source_id IS NOT NULL;
+
+-- Sources beyond the owner that also gave a task.
+CREATE TABLE task_source(
+  task_id INTEGER NOT NULL, source_id INTEGER NOT NULL, origin INTEGER NOT NULL,
+  first_seen INTEGER NOT NULL, PRIMARY KEY(task_id, source_id)) WITHOUT ROWID;
+CREATE INDEX task_source_by_source ON task_source(source_id);
+
+CREATE TABLE queue(
+  host_id INTEGER NOT NULL, lane INTEGER NOT NULL, nprio INTEGER NOT NULL, due INTEGER NOT NULL,
+  task_id INTEGER NOT NULL, PRIMARY KEY(host_id, lane, nprio, due, task_id)) WITHOUT ROWID;
+
+CREATE TABLE delayed(
+  due INTEGER NOT NULL, task_id INTEGER NOT NULL, PRIMARY KEY(due, task_id)) WITHOUT ROWID;
+
+-- What fetching taught about a task; written only once there was something to say.
+CREATE TABLE fetch_state(
+  task_id INTEGER PRIMARY KEY,
+  etag TEXT,
+  last_modified TEXT,
+  validators_for TEXT,             -- the address that the validators belong to
+  content_hash BLOB,
+  last_error INTEGER,              -- a Code
+  reason TEXT);
+
+CREATE TABLE robots(
+  origin TEXT PRIMARY KEY,
+  body TEXT,                       -- NULL = everything is allowed
+  fetched_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE feed(
+  task_id INTEGER PRIMARY KEY,
+  version INTEGER NOT NULL,
+  title TEXT,
+  failures INTEGER NOT NULL DEFAULT 0,
+  last_success INTEGER,
+  body_hash BLOB,
+  interval_ms INTEGER,
+  items INTEGER NOT NULL DEFAULT 0,
+  new_items INTEGER NOT NULL DEFAULT 0);
+
+CREATE TABLE entry(
+  row INTEGER PRIMARY KEY,
+  id BLOB NOT NULL UNIQUE,
+  feed_id INTEGER NOT NULL,
+  link_hash BLOB,
+  published INTEGER,
+  content_hash BLOB NOT NULL,
+  first_seen INTEGER NOT NULL,
+  last_seen INTEGER NOT NULL,
+  seen_count INTEGER NOT NULL,
+  fetch_id BLOB,
+  slice_offset INTEGER,
+  slice_length INTEGER,
+  body TEXT NOT NULL);             -- Entry as JSON
+CREATE INDEX entry_feed ON entry(feed_id, first_seen);
+CREATE INDEX entry_published ON entry(feed_id, published);
+CREATE INDEX entry_link ON entry(link_hash) WHERE link_hash IS NOT NULL;
+
+CREATE TABLE article(
+  row INTEGER PRIMARY KEY,
+  id BLOB NOT NULL UNIQUE,
+  task_id INTEGER NOT NULL,
+  source_id INTEGER,
+  published INTEGER,
+  content_hash BLOB NOT NULL,
+  simhash INTEGER NOT NULL,
+  duplicate_of BLOB,
+  revision INTEGER NOT NULL,
+  first_seen INTEGER NOT NULL,
+  last_seen INTEGER NOT NULL,
+  fetch_id BLOB,
+  body TEXT NOT NULL);             -- Article as JSON, without its text
+CREATE INDEX article_content ON article(content_hash);
+CREATE INDEX article_source ON article(source_id, first_seen);
+CREATE INDEX article_seen ON article(first_seen);
+CREATE TABLE article_text(row INTEGER PRIMARY KEY, zstd BLOB NOT NULL);
+
+CREATE TABLE fetch(
+  id BLOB PRIMARY KEY,
+  task_id INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  url TEXT NOT NULL,
+  status INTEGER,
+  code INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  elapsed_ms INTEGER NOT NULL,
+  content_type TEXT,
+  body_sha256 TEXT,
+  segment TEXT, offset INTEGER, length INTEGER) WITHOUT ROWID;
+CREATE INDEX fetch_task ON fetch(task_id, at);
+
+CREATE TABLE event(
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  subject TEXT NOT NULL,
+  source_id INTEGER,
+  payload TEXT NOT NULL);
+
+CREATE TABLE sink(
+  name TEXT PRIMARY KEY,
+  seq INTEGER NOT NULL,            -- the last event delivered
+  state TEXT NOT NULL,             -- what the sink itself needs to go on, as JSON
+  delivered INTEGER NOT NULL DEFAULT 0,
+  last_error TEXT,
+  updated_at INTEGER NOT NULL) WITHOUT ROWID;
+
+-- The seeds' names for those who know them.
+CREATE VIEW url_frontier AS
+  SELECT t.id, t.url, coalesce(t.url_key, t.url) AS url_key, h.name AS host, s.uuid AS source_id,
+    CASE t.origin WHEN 0 THEN 'feed' WHEN 1 THEN 'sitemap' WHEN 2 THEN 'spider' ELSE 'manual' END AS origin,
+    (SELECT p.url FROM task p WHERE p.id = t.parent_id) AS parent_url,
+    t.depth, t.prio AS priority,
+    CASE WHEN h.lease_task = t.id THEN 'fetching' WHEN t.status = 1 THEN 'fetched'
+      WHEN t.status = 2 THEN 'dead' WHEN t.status = 3 THEN 'parked'
+      WHEN t.retry > 0 THEN 'failed' ELSE 'pending' END AS status,
+    t.due AS next_fetch_at, t.fetched_at AS last_fetched_at, t.fetch_count,
+    f.content_hash, f.etag, f.last_modified, t.retry AS retry_count, f.last_error,
+    t.discovered_at, t.discovered_at AS created_at, coalesce(t.fetched_at, t.discovered_at) AS updated_at
+  FROM task t JOIN host h ON h.id = t.host_id
+    LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id;
+
+CREATE VIEW host_state AS
+  SELECT h.name AS host, h.last_fetch_at, max(coalesce(h.crawl_ms, h.rate_ms, 1000), h.learned_ms) AS min_delay_ms,
+    (SELECT r.body FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_txt,
+    (SELECT r.fetched_at FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_fetched_at,
+    24 AS robots_ttl_hours, h.created_at, coalesce(h.last_fetch_at, h.created_at) AS updated_at
+  FROM host h;
+
+CREATE VIEW feed_state AS
+  SELECT s.uuid AS source_id, t.url AS feed_url, t.fetched_at AS last_polled_at, x.etag AS last_etag,
+    x.last_modified, f.items AS last_item_count, f.failures AS consecutive_errors, x.last_error,
+    t.discovered_at AS created_at, coalesce(t.fetched_at, t.discovered_at) AS updated_at
+  FROM feed f JOIN task t ON t.id = f.task_id LEFT JOIN source s ON s.id = t.source_id
+    LEFT JOIN fetch_state x ON x.task_id = t.id WHERE t.kind = 2;
+
+-- down
+
+DROP VIEW feed_state;
+DROP VIEW host_state;
+DROP VIEW url_frontier;
+DROP TABLE sink;
+DROP TABLE event;
+DROP TABLE fetch;
+DROP TABLE article_text;
+DROP TABLE article;
+DROP TABLE entry;
+DROP TABLE feed;
+DROP TABLE robots;
+DROP TABLE fetch_state;
+DROP TABLE delayed;
+DROP TABLE queue;
+DROP TABLE task_source;
+DROP TABLE task;
+DROP TABLE host;
+DROP TABLE source;
+DROP TABLE meta;

@@ -1,0 +1,432 @@
+//! Configuration: one tree of plain values, read once at the start and handed down.
+//!
+//! The doc comments on the keys *are* the reference that `feedmill config reference` prints, so they
+//! speak to the operator. A key stands here only when it does something. Nothing below this module
+//! reads the environment or the file again, and nothing here opens a database or a socket.
+
+mod aliases;
+mod error;
+mod keys;
+mod load;
+mod network;
+mod reference;
+mod secret;
+mod show;
+mod validate;
+mod values;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use aliases::{ALIASES, Convert};
+pub use error::{ConfigError, Origin, Problem};
+pub use load::{LoadOptions, Loaded, RESERVED, load};
+pub use network::{Network, Resolve};
+pub use reference::reference;
+pub use secret::{Secret, SecretUrl};
+pub use show::{show, show_json};
+pub use validate::validate;
+pub use values::{BadValue, Size, Span};
+
+/// Everything that can be set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Directory of the embedded database, the archive and the output. Made when it is missing.
+    pub data_dir: PathBuf,
+    pub database: Database,
+    pub fetch: Fetch,
+    pub hosts: Hosts,
+    pub robots: Robots,
+    pub schedule: Schedule,
+    pub retry: Retry,
+    pub normalize: Normalize,
+    pub extract: Extract,
+    pub sitemap: Sitemap,
+    pub archive: Archive,
+    pub retention: Retention,
+    /// Who gets the events: one section `[sinks.NAME]` for each sink. Sinks named in a file replace
+    /// the default one; a bare `[sinks]` means none at all.
+    pub sinks: BTreeMap<String, Sink>,
+    pub log: Log,
+}
+
+/// Where the frontier, the articles and the event log live.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Database {
+    /// Empty for the embedded database `feedmill.db` in `data_dir`, or `file:/path/to/other.db`.
+    pub url: SecretUrl,
+}
+
+/// How requests are made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fetch {
+    /// The User-Agent header. Empty for `Feedmill/VERSION (+CONTACT)`.
+    pub agent: String,
+    /// A web page or mail address at which publishers can reach you; part of the User-Agent.
+    /// Please set it: a publisher who can ask does not need to block.
+    pub contact: String,
+    /// How many requests may be in flight at once, over all hosts (1 to 1000).
+    pub workers: usize,
+    /// Limit for one request, from connecting to the last byte.
+    pub request_timeout: Span,
+    /// Limit for one task with all its redirects.
+    pub task_timeout: Span,
+    /// Largest response body as transferred; a larger one is cut off and counts as failed.
+    pub max_body: Size,
+    /// Largest sitemap as transferred.
+    pub max_sitemap: Size,
+    /// Largest body after decompression.
+    pub max_decoded: Size,
+    /// How many redirects one task may follow (0 to 20).
+    pub max_redirects: usize,
+    /// Fixed addresses for names, as `HOST=IP:PORT`. HOST may be `*.example.test` for all names
+    /// below it. Requests to these names connect there, whatever the address: the guard against
+    /// private networks does not apply to them.
+    pub resolve: Vec<Resolve>,
+    /// Private networks that may be fetched from, such as `127.0.0.0/8`. All others are refused.
+    pub allow_networks: Vec<Network>,
+}
+
+/// How gently one host is treated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hosts {
+    /// Least time between two requests to one host.
+    pub delay: Span,
+}
+
+/// How robots.txt is used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Robots {
+    /// How long a robots.txt is trusted before it is fetched again (at most 24h, by RFC 9309).
+    pub ttl: Span,
+    /// Whether robots.txt also decides about feeds that you declared yourself.
+    pub apply_to_feeds: bool,
+}
+
+/// When sources are polled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Schedule {
+    /// How the next poll is chosen: "fixed" polls at the source's interval.
+    pub policy: Policy,
+    /// Interval of a feed whose source names none.
+    pub default_interval: Span,
+    /// Interval of a sitemap whose source names none.
+    pub sitemap_interval: Span,
+    /// No source is polled more often than this.
+    pub min_interval: Span,
+    /// Every source is polled at least this often.
+    pub max_interval: Span,
+    /// Share of an interval by which a poll may move, so that polls spread out (0 to 0.5).
+    pub jitter: f64,
+}
+
+/// How the next poll of a source is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    #[default]
+    Fixed,
+}
+
+/// What happens after a failure that may pass.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// How often a page is tried again before it is given up (0 to 100).
+    pub max: u32,
+    /// Wait before the first retry; it doubles with each further one.
+    pub first: Span,
+    /// Longest wait between two retries.
+    pub cap: Span,
+}
+
+/// When two URLs count as the same.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Normalize {
+    /// Whether `ref` counts as a tracking parameter too; on some sites it picks the page.
+    pub strict_tracking: bool,
+    /// Whether `/news/` and `/news` are two pages.
+    pub keep_trailing_slash: bool,
+}
+
+/// How articles are taken from pages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Extract {
+    /// A page whose HTML is shorter than this many characters counts as broken.
+    pub min_html_chars: usize,
+}
+
+/// What is taken from sitemaps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sitemap {
+    /// Entries older than this are left out; 0 takes all.
+    pub max_age: Span,
+}
+
+/// The responses as they came, in WARC segments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Archive {
+    /// Directory of the segments. Empty for `archive` in `data_dir`.
+    pub dir: PathBuf,
+    /// A segment is closed when it has grown to this size…
+    pub segment_size: Size,
+    /// …or when it has been open for this long.
+    pub segment_age: Span,
+    /// How hard to compress: 1 is fastest, 9 is smallest.
+    pub gzip_level: u32,
+}
+
+/// What is kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Work pauses while the disk has less free space than this.
+    pub min_free: Size,
+}
+
+/// What else a sink has depends on its `kind`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Sink {
+    /// Files with one JSON event per line.
+    Ndjson {
+        /// Directory of the files. Empty for `out` in `data_dir`.
+        #[serde(default)]
+        dir: PathBuf,
+    },
+}
+
+/// What Feedmill says about its work, on standard error.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// Least important level to show: "error", "warn", "info", "debug" or "trace".
+    pub level: Level,
+    /// "text" for people, "json" for machines.
+    pub format: Format,
+}
+
+/// How important a log line must be to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+impl Level {
+    /// The name, as written in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let ndjson = Sink::Ndjson { dir: PathBuf::new() };
+        Self {
+            data_dir: PathBuf::from("./feedmill-data"),
+            database: Database::default(),
+            fetch: Fetch::default(),
+            hosts: Hosts::default(),
+            robots: Robots::default(),
+            schedule: Schedule::default(),
+            retry: Retry::default(),
+            normalize: Normalize::default(),
+            extract: Extract::default(),
+            sitemap: Sitemap::default(),
+            archive: Archive::default(),
+            retention: Retention::default(),
+            sinks: BTreeMap::from([("ndjson".to_owned(), ndjson)]),
+            log: Log::default(),
+        }
+    }
+}
+
+impl Default for Fetch {
+    fn default() -> Self {
+        Self {
+            agent: String::new(),
+            contact: String::new(),
+            workers: 10,
+            request_timeout: Span::seconds(15),
+            task_timeout: Span::seconds(60),
+            max_body: Size::megabytes(10),
+            max_sitemap: Size::megabytes(50),
+            max_decoded: Size::megabytes(50),
+            max_redirects: 5,
+            resolve: Vec::new(),
+            allow_networks: Vec::new(),
+        }
+    }
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        Self { delay: Span::seconds(1) }
+    }
+}
+
+impl Default for Robots {
+    fn default() -> Self {
+        Self { ttl: Span::hours(24), apply_to_feeds: false }
+    }
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self {
+            policy: Policy::Fixed,
+            default_interval: Span::minutes(15),
+            sitemap_interval: Span::hours(6),
+            min_interval: Span::minutes(5),
+            max_interval: Span::hours(24),
+            jitter: 0.05,
+        }
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { max: 3, first: Span::minutes(1), cap: Span::hours(24) }
+    }
+}
+
+impl Default for Extract {
+    fn default() -> Self {
+        Self { min_html_chars: 200 }
+    }
+}
+
+impl Default for Sitemap {
+    fn default() -> Self {
+        Self { max_age: Span::hours(48) }
+    }
+}
+
+impl Default for Archive {
+    fn default() -> Self {
+        Self {
+            dir: PathBuf::new(),
+            segment_size: Size::megabytes(256),
+            segment_age: Span::hours(6),
+            gzip_level: 6,
+        }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { min_free: Size::megabytes(500) }
+    }
+}
+
+/// Paths may be relative; they are then relative to the current directory.
+impl Config {
+    /// The file of the embedded database.
+    pub fn database_path(&self) -> PathBuf {
+        match self.database.url.expose().strip_prefix("file:") {
+            Some(path) => PathBuf::from(path.strip_prefix("//").unwrap_or(path)),
+            None => self.data_dir.join("feedmill.db"),
+        }
+    }
+
+    /// The directory of the WARC segments.
+    pub fn archive_dir(&self) -> PathBuf {
+        self.in_data_dir(&self.archive.dir, "archive")
+    }
+
+    /// The directory that a sink writes to; `None` when no sink has this name.
+    pub fn sink_dir(&self, name: &str) -> Option<PathBuf> {
+        let Sink::Ndjson { dir } = self.sinks.get(name)?;
+        Some(self.in_data_dir(dir, "out"))
+    }
+
+    fn in_data_dir(&self, given: &Path, fallback: &str) -> PathBuf {
+        if given.as_os_str().is_empty() { self.data_dir.join(fallback) } else { given.to_owned() }
+    }
+
+    /// The User-Agent header: who asks, and where to complain.
+    pub fn user_agent(&self) -> String {
+        const NAME: &str = concat!("Feedmill/", env!("CARGO_PKG_VERSION"));
+        match (self.fetch.agent.as_str(), self.fetch.contact.as_str()) {
+            ("", "") => NAME.to_owned(),
+            ("", contact) => format!("{NAME} (+{contact})"),
+            (agent, _) => agent.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_default_into_the_data_directory() {
+        let config = Config::default();
+        assert_eq!(config.database_path(), Path::new("./feedmill-data/feedmill.db"));
+        assert_eq!(config.archive_dir(), Path::new("./feedmill-data/archive"));
+        assert_eq!(config.sink_dir("ndjson").unwrap(), Path::new("./feedmill-data/out"));
+        assert_eq!(config.sink_dir("other"), None);
+    }
+
+    #[test]
+    fn paths_can_be_placed_elsewhere() {
+        let mut config = Config::default();
+        config.archive.dir = "/warc".into();
+        config.sinks.insert("more".into(), Sink::Ndjson { dir: "more".into() });
+        assert_eq!(config.archive_dir(), Path::new("/warc"));
+        assert_eq!(config.sink_dir("more").unwrap(), Path::new("more"));
+        for (url, path) in [
+            ("file:/var/feeds.db", "/var/feeds.db"),
+            ("file:///var/feeds.db", "/var/feeds.db"),
+            ("file:feeds.db", "feeds.db"),
+        ] {
+            config.database.url = SecretUrl::from(url.to_owned());
+            assert_eq!(config.database_path(), Path::new(path), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_agent_names_a_contact_unless_it_is_given_whole() {
+        let mut config = Config::default();
+        assert!(config.user_agent().starts_with("Feedmill/"));
+        assert!(!config.user_agent().contains('('));
+        config.fetch.contact = "https://news.example/bot".into();
+        assert!(config.user_agent().ends_with(" (+https://news.example/bot)"));
+        config.fetch.agent = "Mine/1".into();
+        assert_eq!(config.user_agent(), "Mine/1");
+    }
+}

@@ -1,0 +1,251 @@
+//! What a configuration must hold as a whole. The type of each value was checked before.
+//!
+//! Every message says what is allowed, so that nobody has to look it up.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use super::error::{Origin, Problem};
+use super::{Archive, Config, Fetch, Retry, Robots, Schedule, Size, Span};
+
+/// All that is wrong; empty when the configuration can be used.
+pub fn validate(config: &Config) -> Vec<Problem> {
+    let mut found = Found::default();
+    if config.data_dir.as_os_str().is_empty() {
+        found.refuse("data_dir", "is empty: name a directory, such as \"./feedmill-data\"");
+    }
+    found.database(config.database.url.expose());
+    found.fetch(&config.fetch);
+    found.robots(&config.robots);
+    found.schedule(&config.schedule);
+    found.retry(&config.retry);
+    found.archive(&config.archive);
+    found.sinks(config);
+    found.0
+}
+
+#[derive(Default)]
+struct Found(Vec<Problem>);
+
+impl Found {
+    fn refuse(&mut self, key: &str, message: impl Into<String>) {
+        let (key, message) = (key.to_owned(), message.into());
+        self.0.push(Problem::Refused { key, origin: Origin::Default, message });
+    }
+
+    fn within<T: PartialOrd + std::fmt::Display + Copy>(
+        &mut self,
+        key: &str,
+        value: T,
+        range: RangeInclusive<T>,
+    ) {
+        if !range.contains(&value) {
+            let (low, high) = range.into_inner();
+            self.refuse(key, format!("is {value}: choose {low} to {high}"));
+        }
+    }
+
+    fn positive(&mut self, key: &str, span: Span) {
+        if span.is_zero() {
+            self.refuse(key, "is 0: choose a time span above 0, such as \"15s\"");
+        }
+    }
+
+    /// `small` must not be more than `large`.
+    fn ordered(&mut self, small: (&str, Span), large: (&str, Span)) {
+        if small.1 > large.1 {
+            let (limit, value) = large;
+            let message = format!(
+                "is {}, more than `{limit}` ({value}): lower it or raise `{limit}`",
+                small.1
+            );
+            self.refuse(small.0, message);
+        }
+    }
+
+    fn header(&mut self, key: &str, value: &str) {
+        if !value.chars().all(|c| c == ' ' || c.is_ascii_graphic()) {
+            self.refuse(key, "goes into a request header: use plain ASCII on one line");
+        }
+    }
+
+    /// Never tells the value: it may hold a password.
+    fn database(&mut self, url: &str) {
+        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+        let advice = "leave it empty for the embedded store, or write file:/path/to/feedmill.db";
+        match scheme.as_str() {
+            _ if url.is_empty() => {}
+            "file" if !url.trim_start_matches("file:").trim_matches('/').is_empty() => {}
+            "file" => self.refuse("database.url", format!("names no file: {advice}")),
+            "postgres" | "postgresql" => {
+                let message = "names PostgreSQL, which arrives with a later version";
+                self.refuse("database.url", format!("{message}: {advice}"));
+            }
+            "mysql" | "mariadb" => {
+                let message = "names MySQL, which is not supported: use the embedded store";
+                self.refuse("database.url", format!("{message} ({advice})"));
+            }
+            _ => self.refuse("database.url", format!("is no known database: {advice}")),
+        }
+    }
+
+    fn fetch(&mut self, fetch: &Fetch) {
+        self.header("fetch.agent", &fetch.agent);
+        self.header("fetch.contact", &fetch.contact);
+        self.within("fetch.workers", fetch.workers, 1..=1000);
+        self.within("fetch.max_redirects", fetch.max_redirects, 0..=20);
+        self.positive("fetch.request_timeout", fetch.request_timeout);
+        self.positive("fetch.task_timeout", fetch.task_timeout);
+        self.ordered(
+            ("fetch.request_timeout", fetch.request_timeout),
+            ("fetch.task_timeout", fetch.task_timeout),
+        );
+        for (key, size) in [
+            ("fetch.max_body", fetch.max_body),
+            ("fetch.max_sitemap", fetch.max_sitemap),
+            ("fetch.max_decoded", fetch.max_decoded),
+        ] {
+            if size.is_zero() {
+                self.refuse(key, "is 0, so nothing could be fetched: choose a size above 0");
+            }
+        }
+    }
+
+    fn robots(&mut self, robots: &Robots) {
+        self.within("robots.ttl", robots.ttl, Span::seconds(1)..=Span::hours(24));
+    }
+
+    fn schedule(&mut self, schedule: &Schedule) {
+        self.positive("schedule.default_interval", schedule.default_interval);
+        self.positive("schedule.sitemap_interval", schedule.sitemap_interval);
+        self.positive("schedule.min_interval", schedule.min_interval);
+        self.ordered(
+            ("schedule.min_interval", schedule.min_interval),
+            ("schedule.max_interval", schedule.max_interval),
+        );
+        self.within("schedule.jitter", schedule.jitter, 0.0..=0.5);
+    }
+
+    fn retry(&mut self, retry: &Retry) {
+        self.within("retry.max", retry.max, 0..=100);
+        self.positive("retry.first", retry.first);
+        self.ordered(("retry.first", retry.first), ("retry.cap", retry.cap));
+    }
+
+    fn archive(&mut self, archive: &Archive) {
+        let sizes = Size::megabytes(1)..=Size::megabytes(100_000);
+        self.within("archive.segment_size", archive.segment_size, sizes);
+        self.positive("archive.segment_age", archive.segment_age);
+        self.within("archive.gzip_level", archive.gzip_level, 1..=9);
+    }
+
+    fn sinks(&mut self, config: &Config) {
+        let mut taken = BTreeMap::new();
+        for name in config.sinks.keys() {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            if !name.chars().all(plain) {
+                self.refuse(
+                    &format!("sinks.{name}"),
+                    "must be named with letters, digits, - and _",
+                );
+            }
+            let Some(dir) = config.sink_dir(name) else { continue };
+            let shown = dir.display().to_string();
+            if let Some(other) = taken.insert(dir, name) {
+                let message = format!(
+                    "is {shown}, where sink `{other}` writes too: choose another directory"
+                );
+                self.refuse(&format!("sinks.{name}.dir"), message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SecretUrl, Sink};
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        assert_eq!(validate(&Config::default()), []);
+    }
+
+    /// What to break, and the key and words that the message must have.
+    type Case = (fn(&mut Config), &'static str, &'static str);
+
+    #[test]
+    fn each_rule_refuses_and_says_what_to_do() {
+        let cases: [Case; 21] = [
+            (|c| c.data_dir = "".into(), "data_dir", "name a directory"),
+            (|c| c.fetch.workers = 0, "fetch.workers", "is 0: choose 1 to 1000"),
+            (|c| c.fetch.workers = 1001, "fetch.workers", "is 1001: choose 1 to 1000"),
+            (|c| c.fetch.agent = "a\nb".into(), "fetch.agent", "ASCII"),
+            (|c| c.fetch.contact = "größe".into(), "fetch.contact", "ASCII"),
+            (|c| c.fetch.max_redirects = 21, "fetch.max_redirects", "choose 0 to 20"),
+            (|c| c.fetch.max_body = Size::bytes(0), "fetch.max_body", "above 0"),
+            (|c| c.fetch.request_timeout = Span::seconds(0), "fetch.request_timeout", "above 0"),
+            (
+                |c| c.fetch.request_timeout = Span::minutes(2),
+                "fetch.request_timeout",
+                "is 2m, more than `fetch.task_timeout` (1m): lower it or raise",
+            ),
+            (|c| c.robots.ttl = Span::hours(25), "robots.ttl", "is 25h: choose 1s to 24h"),
+            (
+                |c| c.schedule.min_interval = Span::hours(25),
+                "schedule.min_interval",
+                "more than `schedule.max_interval` (24h)",
+            ),
+            (|c| c.schedule.jitter = 0.6, "schedule.jitter", "is 0.6: choose 0 to 0.5"),
+            (|c| c.schedule.jitter = f64::NAN, "schedule.jitter", "choose 0 to 0.5"),
+            (|c| c.schedule.default_interval = Span::default(), "schedule.default_interval", "0"),
+            (|c| c.retry.max = 101, "retry.max", "choose 0 to 100"),
+            (|c| c.retry.cap = Span::seconds(1), "retry.first", "more than `retry.cap` (1s)"),
+            (|c| c.archive.gzip_level = 0, "archive.gzip_level", "choose 1 to 9"),
+            (|c| c.archive.gzip_level = 10, "archive.gzip_level", "choose 1 to 9"),
+            (|c| c.archive.segment_size = Size::bytes(1), "archive.segment_size", "choose 1MB to"),
+            (
+                |c| drop(c.sinks.insert("two".into(), Sink::Ndjson { dir: "".into() })),
+                "sinks.two.dir",
+                "where sink `ndjson` writes too",
+            ),
+            (
+                |c| drop(c.sinks.insert("a b".into(), Sink::Ndjson { dir: "x".into() })),
+                "sinks.a b",
+                "letters, digits",
+            ),
+        ];
+        for (breaking, key, words) in cases {
+            let mut config = Config::default();
+            breaking(&mut config);
+            let problems = validate(&config);
+            let [problem] = problems.as_slice() else { panic!("{key}: {problems:?}") };
+            assert_eq!((problem.key(), problem.code()), (key, "refused_value"));
+            assert!(problem.to_string().contains(words), "{problem}");
+        }
+    }
+
+    #[test]
+    fn only_the_embedded_database_is_accepted() {
+        for (url, words) in [
+            ("", None),
+            ("file:/var/feeds.db", None),
+            ("file:///var/feeds.db", None),
+            ("file:feeds.db", None),
+            ("file:", Some("names no file")),
+            ("file:///", Some("names no file")),
+            ("postgres://ann:hunter2@db.example/news", Some("arrives with a later version")),
+            ("postgresql://ann:hunter2@db.example/news", Some("arrives with a later version")),
+            ("mysql://ann:hunter2@db.example/news", Some("not supported: use the embedded store")),
+            ("/var/hunter2.db", Some("is no known database")),
+        ] {
+            let mut config = Config::default();
+            config.database.url = SecretUrl::from(url.to_owned());
+            let told = validate(&config).first().map(ToString::to_string);
+            assert_eq!(told.is_some(), words.is_some(), "{url}");
+            let told = told.unwrap_or_default();
+            assert!(told.contains(words.unwrap_or_default()), "{told}");
+            assert!(!told.contains("hunter2"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Connections: the embedded database's writer and readers, its migrations and its lock.
+//!
+//! No SQL of the product lives here; it is beside the code that means something by it.
+
+mod lock;
+pub mod migrate;
+mod sqlite;
+
+pub use lock::{EngineLock, LockError};
+pub use rusqlite::Connection;
+pub use sqlite::Db;
+
+/// Why the database did not do what it was asked to.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DbError {
+    /// It cannot be opened or made.
+    #[error("cannot open the database {path}: {message}")]
+    Open {
+        /// The file.
+        path: String,
+        /// What the system says.
+        message: String,
+    },
+    /// Its schema does not fit this program.
+    #[error("{0}")]
+    Schema(String),
+    /// Another process holds it for longer than we wait.
+    #[error("the database is busy: another process holds it")]
+    Busy,
+    /// There is no room left.
+    #[error("the disk is full: free some room, work goes on by itself")]
+    Full,
+    /// Anything else that the engine below says.
+    #[error("database: {0}")]
+    Engine(String),
+    /// A row holds what no version of this program writes.
+    #[error("the database holds an unknown {what} ({value})")]
+    Corrupt {
+        /// Which column.
+        what: &'static str,
+        /// What it holds.
+        value: String,
+    },
+    /// The writer has stopped.
+    #[error("the database is closed")]
+    Closed,
+}
+
+impl DbError {
+    /// The stable name of the failure.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "database_open",
+            Self::Schema(_) => "database_schema",
+            Self::Busy => "database_busy",
+            Self::Full => "disk_full",
+            Self::Engine(_) => "database_error",
+            Self::Corrupt { .. } => "database_corrupt",
+            Self::Closed => "database_closed",
+        }
+    }
+
+    /// Whether waiting may help.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Busy | Self::Full)
+    }
+}
+
+impl From<rusqlite::Error> for DbError {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode;
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
+            Some(ErrorCode::DiskFull) => Self::Full,
+            _ => Self::Engine(error.to_string()),
+        }
+    }
+}

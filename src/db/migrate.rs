@@ -1,0 +1,108 @@
+//! Numbered steps of the schema, forward and back, each in one transaction.
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use super::DbError;
+
+/// Divides a migration file into its way up and its way down.
+const DOWN: &str = "\n-- down\n";
+
+/// All steps; a step's number is its place, counted from 1, and `PRAGMA user_version` holds it.
+const STEPS: &[(&str, &str)] =
+    &[("0001_foundation", include_str!("../../migrations/sqlite/0001_foundation.sql"))];
+
+/// One step and whether it was taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// Number and name.
+    pub name: &'static str,
+    /// Whether the database has it.
+    pub applied: bool,
+}
+
+fn version(conn: &Connection) -> Result<usize, DbError> {
+    let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let version = usize::try_from(version).unwrap_or(0);
+    if version > STEPS.len() {
+        return Err(DbError::Schema(format!(
+            "the database has schema {version}, this program knows {}: use a newer feedmill",
+            STEPS.len()
+        )));
+    }
+    Ok(version)
+}
+
+/// The steps, in order.
+pub fn status(conn: &Connection) -> Result<Vec<Step>, DbError> {
+    let version = version(conn)?;
+    Ok(STEPS.iter().enumerate().map(|(at, (name, _))| Step { name, applied: at < version }).collect())
+}
+
+/// Takes every step that is missing; returns their names.
+pub fn up(conn: &mut Connection) -> Result<Vec<&'static str>, DbError> {
+    let mut taken = Vec::new();
+    if version(conn)? == STEPS.len() {
+        return Ok(taken);
+    }
+    let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    // Read again under the lock: another process may have been first.
+    for (at, (name, sql)) in STEPS.iter().enumerate().skip(version(&tx)?) {
+        let (up, _) = sql.split_once(DOWN).unwrap_or((sql, ""));
+        tx.execute_batch(up)?;
+        tx.pragma_update(None, "user_version", at + 1)?;
+        taken.push(*name);
+    }
+    tx.commit()?;
+    Ok(taken)
+}
+
+/// Takes the last `steps` steps back; returns their names.
+pub fn down(conn: &mut Connection, steps: usize) -> Result<Vec<&'static str>, DbError> {
+    let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let have = version(&tx)?;
+    let mut taken = Vec::new();
+    for (at, (name, sql)) in STEPS.iter().enumerate().take(have).rev().take(steps) {
+        let (_, down) = sql.split_once(DOWN).unwrap_or((sql, ""));
+        tx.execute_batch(down)?;
+        tx.pragma_update(None, "user_version", at)?;
+        taken.push(*name);
+    }
+    tx.commit()?;
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables(conn: &Connection) -> i64 {
+        conn.query_row(
+            "SELECT count(*) FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn up_and_down_leave_nothing_behind() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        assert_eq!(up(&mut conn).unwrap().len(), STEPS.len());
+        assert!(up(&mut conn).unwrap().is_empty());
+        assert!(status(&conn).unwrap().iter().all(|step| step.applied));
+        for view in ["url_frontier", "host_state", "feed_state"] {
+            conn.prepare(&format!("SELECT * FROM {view}")).unwrap();
+        }
+        assert_eq!(down(&mut conn, usize::MAX).unwrap().len(), STEPS.len());
+        assert_eq!(tables(&conn), 0);
+        up(&mut conn).unwrap();
+    }
+
+    #[test]
+    fn a_newer_database_is_refused() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.pragma_update(None, "user_version", 9_999).unwrap();
+        assert!(up(&mut conn).unwrap_err().to_string().contains("newer feedmill"));
+    }
+}

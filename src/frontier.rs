@@ -1,0 +1,157 @@
+//! What next: the one queue through which every address goes.
+//!
+//! The frontier knows addresses, hosts, priorities and times. It knows nothing of feeds, articles
+//! or HTTP, and it makes no request. The host is the unit of politeness: its row is the head of
+//! its queue and its lease, so at most one request is under way to it, in all processes, and its
+//! pause is counted from the end of the last one, also over a restart.
+
+mod budget;
+mod intake;
+pub mod sqlite;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::db::DbError;
+use crate::model::{Code, Kind, Lane, Lease, LeaseId, NewTask, Origin, Status, Task, Ts};
+
+pub use budget::Pace;
+pub use intake::{Candidate, Rejected, admit, priority};
+
+/// Expired leases after which a task is given up.
+pub const MAX_STRIKES: i64 = 5;
+
+/// What the frontier has to be told about the house's rules.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// How addresses are normalised into keys.
+    pub key: feedmill_formats::url::KeyRules,
+    /// The pause between two requests to a host that asks for none.
+    pub delay: Duration,
+    /// How long a lease lasts, in the clock's time.
+    pub lease: Duration,
+    /// Whether robots.txt also rules feeds that the operator declared.
+    pub robots_for_feeds: bool,
+}
+
+/// What became of a batch of submissions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SubmitReport {
+    /// Addresses that we did not know.
+    pub new: u64,
+    /// Addresses that we knew.
+    pub known: u64,
+    /// Known ones that are now served earlier; they count as known too.
+    pub raised: u64,
+    /// Addresses that cannot be taken, each with its reason.
+    pub rejected: Vec<Rejected>,
+}
+
+/// Whether a lease may also ask another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extension {
+    /// That host is now part of the lease.
+    Granted,
+    /// Not before this time.
+    Busy(Ts),
+    /// The lease itself is no longer valid.
+    Stale,
+}
+
+/// What an operator may say about a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostPatch {
+    /// The pause between two requests.
+    pub delay: Option<Duration>,
+    /// Nothing before this time.
+    pub blocked_until: Option<Ts>,
+}
+
+/// Which tasks to list.
+#[derive(Clone, Debug, Default)]
+pub struct TaskFilter {
+    /// Standing like this.
+    pub status: Option<Status>,
+    /// Of this kind.
+    pub kind: Option<Kind>,
+    /// Of this host.
+    pub host: Option<String>,
+    /// Owned by the source with this name or id.
+    pub source: Option<String>,
+    /// That came to us like this.
+    pub origin: Option<Origin>,
+    /// After the task with this row.
+    pub after: Option<i64>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Tasks by where they stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Waiting, never failed.
+    pub pending: u64,
+    /// Under way now.
+    pub fetching: u64,
+    /// Done.
+    pub fetched: u64,
+    /// Waiting after a failure.
+    pub failed: u64,
+    /// Given up.
+    pub dead: u64,
+    /// Set aside with their sources.
+    pub parked: u64,
+}
+
+/// The frontier in figures.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Stats {
+    /// All tasks.
+    pub total: Counts,
+    /// By kind, kinds without tasks left out.
+    pub by_kind: Vec<(Kind, Counts)>,
+    /// Given up, by code, most frequent first.
+    pub dead_by_code: Vec<(Code, u64)>,
+    /// Hosts known.
+    pub hosts: u64,
+    /// Tasks whose time has come.
+    pub due: u64,
+    /// When the next task can be handed out.
+    pub next_due: Option<Ts>,
+}
+
+/// The boundary that both backends keep. Completion is not here: it is part of the store's commit.
+#[async_trait]
+pub trait Frontier: Send + Sync {
+    /// Takes addresses in; each is known once.
+    async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError>;
+
+    /// Hands out at most `n` tasks of these lanes, each on another host.
+    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError>;
+
+    /// Makes a lease last for another full term; false when it is stale.
+    async fn renew(&self, lease: LeaseId) -> Result<bool, DbError>;
+
+    /// Asks for a second host under the same lease, for a redirect.
+    async fn extend(&self, lease: LeaseId, host: &str) -> Result<Extension, DbError>;
+
+    /// When the next task of these lanes can be handed out; `None` when nothing waits.
+    async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError>;
+
+    /// Waits until something was submitted or completed by this process.
+    async fn changed(&self);
+
+    /// Applies what an operator says about a host.
+    async fn set_host(&self, host: &str, patch: HostPatch) -> Result<(), DbError>;
+
+    /// Puts right what a crash may have left; returns how many rows it touched.
+    async fn maintain(&self) -> Result<u64, DbError>;
+
+    /// Tasks by filter, oldest first.
+    async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError>;
+
+    /// The frontier in figures.
+    async fn stats(&self) -> Result<Stats, DbError>;
+}

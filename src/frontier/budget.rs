@@ -1,0 +1,125 @@
+//! The pace at which a host is asked. Pure.
+//!
+//! The pause is what robots.txt asks for, else what the source says, else the default; it is never
+//! shorter than what complaints (429, 503) have taught. A complaint doubles the learned pause, an
+//! answer without one lets it shrink slowly, so that the pace does not swing back into the next
+//! complaint.
+
+use std::time::Duration;
+
+use crate::model::{HostAdvice, Ts};
+
+/// A learned pause is never longer than this.
+const LONGEST_MS: i64 = 10 * 60 * 1000;
+/// Of a learned pause this much stays after an answer without complaint.
+const DECAY: f64 = 0.98;
+
+/// What is known about a host's wishes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// From robots.txt.
+    pub crawl_ms: Option<i64>,
+    /// From the source.
+    pub rate_ms: Option<i64>,
+    /// From complaints; 0 = none.
+    pub learned_ms: i64,
+    /// Nothing before this time.
+    pub blocked_until: Ts,
+}
+
+impl Pace {
+    /// The pause between the end of a request and the next one.
+    #[must_use]
+    pub fn pause(&self, default: Duration) -> Duration {
+        let default = i64::try_from(default.as_millis()).unwrap_or(i64::MAX);
+        let wanted = self.crawl_ms.or(self.rate_ms).unwrap_or(default);
+        Duration::from_millis(u64::try_from(wanted.max(self.learned_ms)).unwrap_or(0))
+    }
+
+    /// The pace after an answer, and when the host may be asked again.
+    #[must_use]
+    pub fn after(mut self, advice: HostAdvice, now: Ts, default: Duration) -> (Self, Ts) {
+        match advice {
+            HostAdvice::NotAsked => return (self, now.max(self.blocked_until)),
+            HostAdvice::Neutral => {}
+            HostAdvice::Fine => self.learned_ms = decayed(self.learned_ms),
+            HostAdvice::SlowDown { until } => {
+                let pause = i64::try_from(self.pause(default).as_millis()).unwrap_or(LONGEST_MS);
+                self.learned_ms = pause.saturating_mul(2).min(LONGEST_MS).max(self.learned_ms);
+                self.blocked_until = self.blocked_until.max(until.unwrap_or(now));
+            }
+            HostAdvice::Wait { until } => self.blocked_until = self.blocked_until.max(until),
+        }
+        let next = now.after(self.pause(default)).max(self.blocked_until);
+        (self, next)
+    }
+}
+
+fn decayed(learned_ms: i64) -> i64 {
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "at most ten minutes in milliseconds"
+    )]
+    let less = (learned_ms as f64 * DECAY) as i64;
+    // Below a tenth of a second nothing is left to teach.
+    if less < 100 { 0 } else { less }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn robots_before_source_before_default() {
+        let pace = Pace::default();
+        assert_eq!(pace.pause(SECOND), SECOND);
+        let pace = Pace { rate_ms: Some(500), ..pace };
+        assert_eq!(pace.pause(SECOND), Duration::from_millis(500));
+        let pace = Pace { crawl_ms: Some(7000), ..pace };
+        assert_eq!(pace.pause(SECOND), Duration::from_secs(7));
+        let pace = Pace { learned_ms: 9000, ..pace };
+        assert_eq!(pace.pause(SECOND), Duration::from_secs(9));
+    }
+
+    #[test]
+    fn a_complaint_doubles_and_quiet_forgets_slowly() {
+        let now = Ts::from_ms(1_000_000);
+        let told = now.after(Duration::from_hours(1));
+        let (pace, next) =
+            Pace::default().after(HostAdvice::SlowDown { until: Some(told) }, now, SECOND);
+        assert_eq!((pace.learned_ms, next), (2000, told));
+        let (again, _) = pace.after(HostAdvice::SlowDown { until: None }, told, SECOND);
+        assert_eq!(again.learned_ms, 4000);
+        let (calmer, next) = again.after(HostAdvice::Fine, told, SECOND);
+        assert_eq!(calmer.learned_ms, 3920);
+        assert_eq!(next, told.after(Duration::from_millis(3920)));
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_asked_before_the_pause_or_the_block(
+            learned in 0i64..LONGEST_MS, blocked in 0i64..10_000_000, now in 0i64..10_000_000,
+            until in proptest::option::of(0i64..20_000_000),
+        ) {
+            let pace = Pace { learned_ms: learned, blocked_until: Ts::from_ms(blocked), ..Pace::default() };
+            let at = Ts::from_ms(now);
+            for advice in [
+                HostAdvice::Fine,
+                HostAdvice::Neutral,
+                HostAdvice::SlowDown { until: until.map(Ts::from_ms) },
+            ] {
+                let (after, next) = pace.after(advice, at, SECOND);
+                prop_assert!(next >= at.after(SECOND));
+                prop_assert!(next >= Ts::from_ms(blocked));
+                if let HostAdvice::SlowDown { until: Some(until) } = advice {
+                    prop_assert!(next >= until);
+                    prop_assert!(after.learned_ms >= learned);
+                }
+            }
+        }
+    }
+}

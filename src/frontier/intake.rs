@@ -1,0 +1,130 @@
+//! From an address as given to a candidate for the queue, or a reason why not. Pure.
+
+use feedmill_formats::url::{self, KeyRules};
+use serde::Serialize;
+
+use crate::model::{Kind, NewTask, Origin, SourceId, TaskId, Ts, UrlHash};
+
+/// An address that may enter the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// As given.
+    pub url: String,
+    /// Normalised; `None` when it equals `url`.
+    pub url_key: Option<String>,
+    /// SHA-256 of the key.
+    pub hash: UrlHash,
+    /// The queue it belongs to.
+    pub host: String,
+    /// What is behind it.
+    pub kind: Kind,
+    /// 1 to 10.
+    pub priority: u8,
+    /// How it came.
+    pub origin: Origin,
+    /// Who gave it.
+    pub source: Option<SourceId>,
+    /// Links from the start page.
+    pub depth: u16,
+    /// The task that told of it.
+    pub parent: Option<TaskId>,
+    /// Not before this time.
+    pub not_before: Option<Ts>,
+}
+
+/// An address that cannot enter the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rejected {
+    /// As given.
+    pub url: String,
+    /// The stable name of the reason.
+    pub code: &'static str,
+    /// The reason.
+    pub reason: String,
+}
+
+/// The seed's formula: base plus the origin's bonus, less one per link that the spider walked.
+#[must_use]
+pub fn priority(base: u8, origin: Origin, depth: u16) -> u8 {
+    let bonus = match origin {
+        Origin::Feed => 2,
+        Origin::Sitemap => 1,
+        Origin::Spider | Origin::Manual => 0,
+    };
+    let penalty = if origin == Origin::Spider { i32::from(depth) } else { 0 };
+    u8::try_from((i32::from(base) + bonus - penalty).clamp(1, 10)).unwrap_or(1)
+}
+
+/// Checks and normalises an address.
+pub fn admit(new: &NewTask, rules: &KeyRules) -> Result<Candidate, Rejected> {
+    let parsed = url::parse(&new.url).map_err(|error| Rejected {
+        url: new.url.clone(),
+        code: error.code(),
+        reason: error.to_string(),
+    })?;
+    let key = url::key(&parsed, rules);
+    let hash = UrlHash::of(&key);
+    let given = new.url.trim().to_owned();
+    Ok(Candidate {
+        url_key: (key != given).then_some(key),
+        url: given,
+        hash,
+        host: url::host(&parsed),
+        kind: new.kind,
+        priority: priority(new.base_priority, new.origin, new.depth),
+        origin: new.origin,
+        source: new.source,
+        depth: new.depth,
+        parent: new.parent,
+        not_before: new.not_before,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priority_follows_the_seeds_formula() {
+        for (base, origin, depth, expected) in [
+            (5, Origin::Feed, 0, 7),
+            (5, Origin::Sitemap, 0, 6),
+            (5, Origin::Spider, 0, 5),
+            (5, Origin::Manual, 0, 5),
+            (5, Origin::Spider, 3, 2),
+            (5, Origin::Feed, 3, 7),
+            (10, Origin::Feed, 0, 10),
+            (1, Origin::Spider, 9, 1),
+            (0, Origin::Manual, 0, 1),
+        ] {
+            assert_eq!(priority(base, origin, depth), expected, "{base} {origin} {depth}");
+        }
+    }
+
+    #[test]
+    fn the_fetched_address_is_the_given_one() {
+        let new = NewTask {
+            url: " http://Example.com/a/?utm_source=x#top ".into(),
+            kind: Kind::Article,
+            origin: Origin::Manual,
+            source: None,
+            base_priority: 5,
+            depth: 0,
+            parent: None,
+            not_before: None,
+        };
+        let candidate = admit(&new, &KeyRules::default()).unwrap();
+        assert_eq!(candidate.url, "http://Example.com/a/?utm_source=x#top");
+        assert_eq!(candidate.url_key.as_deref(), Some("https://example.com/a"));
+        assert_eq!(candidate.host, "example.com");
+        for (bad, code) in [
+            ("file:///etc/passwd", "url_scheme"),
+            ("http://user:pw@example.com/", "url_credentials"),
+            ("not a url", "url_malformed"),
+        ] {
+            let rejected =
+                admit(&NewTask { url: bad.into(), ..new.clone() }, &KeyRules::default()).unwrap_err();
+            assert_eq!(rejected.code, code, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The frontier in the embedded database.
+//!
+//! `host` is the head of the queue and the lease, `queue` holds what may be handed out now,
+//! `delayed` what waits for its time, `task` the history. A claim reads host rows through one
+//! partial index per lane and never looks at the tasks of a host that has to wait.
+
+mod admin;
+mod claim;
+mod complete;
+mod rows;
+mod submit;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use tokio::sync::Notify;
+
+use super::{Extension, Frontier, HostPatch, Rules, Stats, SubmitReport, TaskFilter, admit};
+use crate::clock::Clock;
+use crate::db::{Db, DbError};
+use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
+
+pub(crate) use complete::{Completed, complete};
+pub(crate) use rows::{
+    SOURCE_COLUMNS, load_task, number, park, read_source, resume, settle,
+};
+pub(crate) use submit::take;
+
+/// The frontier in the embedded database.
+#[derive(Clone, Debug)]
+pub struct SqliteFrontier {
+    db: Db,
+    clock: Clock,
+    rules: Arc<Rules>,
+    changed: Arc<Notify>,
+}
+
+impl SqliteFrontier {
+    /// A frontier on an open database.
+    #[must_use]
+    pub fn new(db: Db, clock: Clock, rules: Rules) -> Self {
+        Self { db, clock, rules: Arc::new(rules), changed: Arc::default() }
+    }
+
+    /// The rules of the house.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Wakes whoever waits for work.
+    pub fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Frees the leases of an engine that ended without completing them. Only for the one who
+    /// holds the directory's lock: nobody else's lease can be alive then.
+    pub async fn free_leases(&self) -> Result<u64, DbError> {
+        let (now, rules) = (self.clock.now(), Arc::clone(&self.rules));
+        self.db.write(move |conn| claim::free_leases(conn, now, &rules)).await
+    }
+
+    async fn claim_with<T, F>(&self, work: F) -> Result<T, DbError>
+    where
+        F: FnOnce(&Connection, Ts, &Rules) -> Result<T, DbError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (clock, rules) = (self.clock.clone(), Arc::clone(&self.rules));
+        // Now is when the writer gets to it: a queue before the writer must not age the answer.
+        self.db.write(move |conn| work(conn, clock.now(), &rules)).await
+    }
+}
+
+#[async_trait]
+impl Frontier for SqliteFrontier {
+    async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
+        let mut report = SubmitReport::default();
+        let mut candidates = Vec::with_capacity(batch.len());
+        for new in &batch {
+            match admit(new, &self.rules.key) {
+                Ok(candidate) => candidates.push(candidate),
+                Err(rejected) => report.rejected.push(rejected),
+            }
+        }
+        let taken = self.claim_with(move |conn, now, _| take(conn, &candidates, now)).await?;
+        report.new = taken.new;
+        report.known = taken.known;
+        report.raised = taken.raised;
+        self.wake();
+        Ok(report)
+    }
+
+    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
+        let lanes = lanes.to_vec();
+        self.claim_with(move |conn, now, rules| claim::claim(conn, n, &lanes, now, rules)).await
+    }
+
+    async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {
+        self.claim_with(move |conn, now, rules| claim::renew(conn, lease, now, rules)).await
+    }
+
+    async fn extend(&self, lease: LeaseId, host: &str) -> Result<Extension, DbError> {
+        let host = host.to_owned();
+        self.claim_with(move |conn, now, rules| claim::extend(conn, lease, &host, now, rules)).await
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
+        let lanes = lanes.to_vec();
+        self.db.read(move |conn| claim::next_due(conn, &lanes)).await
+    }
+
+    async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    async fn set_host(&self, host: &str, patch: HostPatch) -> Result<(), DbError> {
+        let host = host.to_owned();
+        self.claim_with(move |conn, now, rules| admin::set_host(conn, &host, &patch, now, rules))
+            .await?;
+        self.wake();
+        Ok(())
+    }
+
+    async fn maintain(&self) -> Result<u64, DbError> {
+        self.claim_with(|conn, _, _| rows::repair(conn)).await
+    }
+
+    async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {
+        self.db.read(move |conn| admin::list(conn, &filter)).await
+    }
+
+    async fn stats(&self) -> Result<Stats, DbError> {
+        let now = self.clock.now();
+        self.db.read(move |conn| admin::stats(conn, now)).await
+    }
+}

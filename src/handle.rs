@@ -1,0 +1,296 @@
+//! What an answer means, by kind, in two pure steps.
+//!
+//! [`parse`] reads the bytes and says what it needs to know; the shell makes one look-up;
+//! [`decide`] concludes. No handler does I/O or reads a clock, so the same code replays stored
+//! bytes. Every path ends in an outcome with a reason.
+
+mod article;
+mod feed;
+mod robots;
+mod sitemap;
+mod verdict;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use feedmill_formats::decode;
+use feedmill_formats::url::KeyRules;
+
+use crate::model::{
+    Ask, Code, EventKind, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, Next, Outcome, Response,
+    Ts, Validators,
+};
+use crate::schedule::{Policy, Poll};
+use verdict::Judged;
+
+/// The rules of the house that handlers follow.
+#[derive(Clone, Debug)]
+pub struct House {
+    /// When to come back.
+    pub policy: Policy,
+    /// How addresses are normalised.
+    pub key: KeyRules,
+    /// The most that a body may inflate to.
+    pub max_decoded: usize,
+    /// How long a robots.txt is good for.
+    pub robots_ttl: Duration,
+    /// The word that robots.txt knows us by.
+    pub robots_agent: String,
+    /// Pages of a sitemap that are older are left alone; zero takes all.
+    pub sitemap_max_age: Duration,
+    /// Less markup than this is no page.
+    pub min_html_chars: usize,
+}
+
+/// What a fetch brought.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// An answer, whatever it says.
+    Answer(Box<Response>),
+    /// No answer.
+    Failed {
+        /// Why.
+        code: Code,
+        /// Why, for people.
+        detail: String,
+        /// Not before this time, when somebody said so.
+        not_before: Option<Ts>,
+    },
+    /// Nobody was asked: our own rules forbid it.
+    Refused {
+        /// Why.
+        code: Code,
+        /// Why, for people.
+        detail: String,
+    },
+}
+
+/// What was read from the answer.
+#[derive(Debug)]
+pub struct Parsed {
+    what: What,
+    /// The fetch that brought it.
+    fetch: Option<FetchId>,
+}
+
+#[derive(Debug)]
+enum What {
+    Failed { code: Code, detail: String, told: Option<Ts>, asked: bool },
+    NotModified(Carried),
+    Robots(robots::Read),
+    Feed(Box<feed::Read>, Carried),
+    Sitemap(Box<sitemap::Read>, Carried),
+    Page(Box<article::Read>, Carried),
+}
+
+/// What an answer carries besides its body.
+#[derive(Clone, Debug)]
+struct Carried {
+    validators: Validators,
+    final_url: String,
+    max_age: Option<Duration>,
+}
+
+/// Reads the answer; what is needed to conclude goes into the ask.
+#[must_use]
+pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
+    let task = &lease.task;
+    let mut ask = Ask::default();
+    if matches!(task.kind, Kind::Feed | Kind::Sitemap) {
+        ask.feed = Some(task.id);
+    }
+    let fetch = match reply {
+        Reply::Answer(response) => Some(response.exchange.id),
+        Reply::Failed { .. } | Reply::Refused { .. } => None,
+    };
+    let what = match (reply, task.kind) {
+        (_, Kind::Robots) => {
+            let read = robots::read(task, reply, house);
+            ask.robots = Some(read.origin.clone());
+            What::Robots(read)
+        }
+        (Reply::Failed { code, detail, not_before }, _) => What::Failed {
+            code: *code,
+            detail: detail.clone(),
+            told: *not_before,
+            asked: *code != Code::HostBusy,
+        },
+        (Reply::Refused { code, detail }, _) => {
+            What::Failed { code: *code, detail: detail.clone(), told: None, asked: false }
+        }
+        (Reply::Answer(response), kind) => read_answer(lease, response, kind, house, &mut ask),
+    };
+    (Parsed { what, fetch }, ask)
+}
+
+fn read_answer(
+    lease: &Lease,
+    response: &Response,
+    kind: Kind,
+    house: &House,
+    ask: &mut Ask,
+) -> What {
+    let failed = |code, detail: String| What::Failed { code, detail, told: None, asked: true };
+    let carried = Carried {
+        validators: Validators {
+            etag: response.header("etag").map(str::to_owned),
+            last_modified: response.header("last-modified").map(str::to_owned),
+        },
+        final_url: response.final_url().to_owned(),
+        max_age: verdict::max_age(&response.exchange.headers),
+    };
+    match verdict::judge(response) {
+        Judged::NotModified => return What::NotModified(carried),
+        Judged::Failed { code, detail, told } => {
+            return What::Failed { code, detail, told, asked: true };
+        }
+        Judged::Body => {}
+    }
+    let body = match inflate(response, house) {
+        Ok(body) => body,
+        Err((code, detail)) => return failed(code, detail),
+    };
+    let read = match kind {
+        Kind::Feed => feed::read(lease, response, &body, house).map(|read| {
+            ask.entries = read.ids();
+            What::Feed(Box::new(read), carried)
+        }),
+        Kind::Sitemap => sitemap::read(response, &body)
+            .map(|read| What::Sitemap(Box::new(read), carried)),
+        Kind::Article => article::read(response, &body, house).map(|read| {
+            ask.evidence = Some(lease.task.url_hash);
+            What::Page(Box::new(read), carried)
+        }),
+        Kind::Robots | Kind::Probe | Kind::Listing | Kind::Archive | Kind::Enclosure => {
+            Err((Code::Internal, format!("no handler for {kind} tasks")))
+        }
+    };
+    read.unwrap_or_else(|(code, detail)| failed(code, detail))
+}
+
+fn inflate<'a>(response: &'a Response, house: &House) -> Result<Cow<'a, [u8]>, (Code, String)> {
+    let coding = response.header("content-encoding");
+    decode::capped(&response.exchange.body, coding, house.max_decoded).map_err(|error| {
+        let code = if error.code() == "too_large" { Code::TooLarge } else { Code::BadEncoding };
+        (code, error.to_string())
+    })
+}
+
+/// Concludes. `at` is when the fetch was made, in the store's time.
+#[must_use]
+pub fn decide(lease: &Lease, parsed: Parsed, known: &Known, at: Ts, house: &House) -> Outcome {
+    let fetch = parsed.fetch;
+    match parsed.what {
+        What::Robots(read) => robots::decide(lease, read, known, at, house),
+        What::Failed { code, detail, told, asked } => {
+            fail(lease, code, &detail, told, asked, known, at, house)
+        }
+        What::NotModified(carried) => not_modified(lease, carried, known, at, house),
+        What::Feed(read, carried) => feed::decide(lease, *read, carried, fetch, known, at, house),
+        What::Sitemap(read, carried) => sitemap::decide(lease, *read, carried, known, at, house),
+        What::Page(read, carried) => {
+            article::decide(lease, *read, carried, fetch, known, at, house)
+        }
+    }
+}
+
+/// The plan for a recurring task's next poll.
+fn poll(lease: &Lease, at: Ts, floor: Option<Duration>) -> Poll {
+    let explicit = lease.source.as_ref().and_then(|source| source.spec.poll_interval);
+    Poll { task: lease.task.id, kind: lease.task.kind, explicit, floor, at }
+}
+
+fn not_modified(
+    lease: &Lease,
+    carried: Carried,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let kept = Validators {
+        etag: carried.validators.etag.or_else(|| lease.validators.etag.clone()),
+        last_modified: carried
+            .validators
+            .last_modified
+            .or_else(|| lease.validators.last_modified.clone()),
+    };
+    let mut outcome = if lease.task.kind.recurs() {
+        let plan = house.policy.next_poll(&poll(lease, at, carried.max_age));
+        let mut outcome = Outcome::new(
+            Code::NotModified,
+            Next::Again { at: plan.at },
+            format!("not modified; {}", plan.reason),
+        );
+        outcome.feed = Some(feed::quiet(known, at, plan.interval));
+        outcome
+    } else {
+        Outcome::new(Code::NotModified, Next::Fetched, "not modified")
+    };
+    outcome.validators = Some((kept, carried.final_url));
+    outcome
+}
+
+/// A failure: a recurring task waits, a page is tried again or given up.
+#[expect(clippy::too_many_arguments, reason = "a failure is these eight facts")]
+fn fail(
+    lease: &Lease,
+    code: Code,
+    detail: &str,
+    told: Option<Ts>,
+    asked: bool,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let task = &lease.task;
+    if code == Code::HostBusy {
+        let at = told.unwrap_or_else(|| at.after(lease.delay));
+        let mut outcome = Outcome::new(code, Next::Postpone { at, code }, detail);
+        outcome.host = HostAdvice::Neutral;
+        return outcome;
+    }
+    let attempts = u32::from(task.retry_count) + 1;
+    let plan = if task.kind.recurs() {
+        house.policy.after_failure(&poll(lease, at, None), code, known.feed.failures + 1, told)
+    } else {
+        house.policy.retry_page(task.id, at, code, attempts, told)
+    };
+    let mut outcome = match &plan {
+        Some(plan) => Outcome::new(
+            code,
+            Next::Retry { at: plan.at, code },
+            format!("{detail}; {}", plan.reason),
+        ),
+        None => Outcome::new(code, Next::Dead { code }, detail),
+    };
+    outcome.host = match code {
+        _ if !asked => HostAdvice::NotAsked,
+        Code::RateLimited => HostAdvice::SlowDown { until: plan.as_ref().map(|plan| plan.at) },
+        _ => HostAdvice::Neutral,
+    };
+    if task.kind.recurs() {
+        outcome.feed = Some(feed::failed(known, plan.as_ref().map(|plan| plan.interval)));
+    }
+    if plan.is_none() {
+        outcome.events.extend(obituary(lease, code, detail));
+    }
+    outcome
+}
+
+/// What the log says when something is given up.
+fn obituary(lease: &Lease, code: Code, detail: &str) -> Option<NewEvent> {
+    let task = &lease.task;
+    let (kind, subject) = match task.kind {
+        Kind::Article => (EventKind::ArticleFailed, task.url_hash.to_string()),
+        Kind::Feed => (EventKind::FeedGone, task.id.to_string()),
+        _ => return None,
+    };
+    Some(NewEvent {
+        kind,
+        subject,
+        source: task.source,
+        payload: serde_json::json!({
+            "url": task.url, "code": code, "reason": detail, "attempts": task.retry_count + 1,
+        }),
+    })
+}

@@ -1,0 +1,226 @@
+//! Feeds: entries that are new or changed, and the pages that they link to.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use feedmill_formats::feed::{self, Feed, FeedError};
+use feedmill_formats::url as web;
+use sha2::{Digest, Sha256};
+
+use super::{Carried, House, poll};
+use crate::model::{
+    Code, Enclosure, Entry, EntryFact, EntryId, FeedFact, FeedState, FetchId, Kind, Known, Lease,
+    NewTask, Next, Origin, Outcome, Person, Response, TaskId, Ts, UrlHash,
+};
+
+/// A source without a word on priority has this one.
+const DEFAULT_PRIORITY: u8 = 5;
+
+#[derive(Debug)]
+pub(super) struct Read {
+    feed: Feed,
+    facts: Vec<EntryFact>,
+    body_hash: [u8; 32],
+}
+
+impl Read {
+    pub(super) fn ids(&self) -> Vec<EntryId> {
+        self.facts.iter().map(|fact| fact.id).collect()
+    }
+}
+
+pub(super) fn read(
+    lease: &Lease,
+    response: &Response,
+    body: &[u8],
+    house: &House,
+) -> Result<Read, (Code, String)> {
+    let limits = feed::Limits::default();
+    let content_type = response.header("content-type");
+    let feed = feed::parse(body, content_type, response.final_url(), &limits).map_err(|error| {
+        let code = match error {
+            FeedError::EmptyBody => Code::Empty,
+            FeedError::TooLarge(_) | FeedError::TooDeep(_) => Code::TooLarge,
+            FeedError::HtmlNotFeed => Code::BadContentType,
+            FeedError::NotAFeed | FeedError::Malformed(_) => Code::Parse,
+        };
+        (code, error.to_string())
+    })?;
+    let mut seen = HashSet::new();
+    let facts = feed
+        .entries
+        .iter()
+        .map(|entry| fact(lease.task.id, entry, house))
+        .filter(|fact| seen.insert(fact.id))
+        .collect();
+    Ok(Read { feed, facts, body_hash: Sha256::digest(body).into() })
+}
+
+/// The feed's own id of an entry, else a hash over what tells it from others.
+fn uid(feed: TaskId, entry: &feed::Entry) -> String {
+    match entry.id.as_deref().map(str::trim).filter(|id| !id.is_empty()) {
+        Some(id) => format!("guid:{id}"),
+        None => {
+            let mut hash = Sha256::new();
+            for part in [entry.link.as_deref(), entry.title.as_deref(), entry.published_raw.as_deref()]
+            {
+                hash.update(part.unwrap_or_default().as_bytes());
+                hash.update([0]);
+            }
+            hash.update(feed.uuid().as_bytes());
+            let digest: [u8; 32] = hash.finalize().into();
+            format!("hash:{}", UrlHash::from_bytes(digest))
+        }
+    }
+}
+
+fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
+    let uid = uid(feed, entry);
+    let link = entry.link.as_deref().and_then(|link| web::parse(link).ok());
+    let kept = Entry {
+        uid: uid.clone(),
+        canonical_link: entry.link.clone(),
+        title: entry.title.clone(),
+        summary: entry.summary.clone(),
+        content: entry.content.clone(),
+        authors: entry
+            .authors
+            .iter()
+            .map(|a| Person { name: a.name.clone(), email: a.email.clone(), uri: a.uri.clone() })
+            .collect(),
+        categories: entry.categories.clone(),
+        enclosures: entry
+            .enclosures
+            .iter()
+            .map(|e| Enclosure { url: e.url.clone(), mime: e.mime.clone(), length: e.length })
+            .collect(),
+        published: entry.published,
+        published_raw: entry.published_raw.clone().filter(|_| entry.published.is_none()),
+        updated: entry.updated,
+    };
+    let slice = u64::try_from(entry.raw.start)
+        .ok()
+        .zip(u64::try_from(entry.raw.len()).ok())
+        .filter(|(_, length)| *length > 0);
+    EntryFact {
+        id: EntryId::of(feed, &uid),
+        content_hash: content_hash(&kept),
+        entry: kept,
+        link_hash: link.map(|link| UrlHash::of(&web::key(&link, &house.key))),
+        fetch: None,
+        slice,
+    }
+}
+
+/// Over everything that a reader would see change.
+fn content_hash(entry: &Entry) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    let mut add = |part: &str| {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    };
+    for part in [&entry.canonical_link, &entry.title, &entry.summary, &entry.content] {
+        add(part.as_deref().unwrap_or_default());
+    }
+    for person in &entry.authors {
+        add(person.name.as_deref().unwrap_or_default());
+    }
+    for category in &entry.categories {
+        add(category);
+    }
+    for enclosure in &entry.enclosures {
+        add(&enclosure.url);
+    }
+    hash.finalize().into()
+}
+
+pub(super) fn decide(
+    lease: &Lease,
+    read: Read,
+    carried: Carried,
+    fetch: Option<FetchId>,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let ttl = read.feed.ttl.map(|minutes| Duration::from_mins(u64::from(minutes)));
+    let plan = house.policy.next_poll(&poll(lease, at, ttl.max(carried.max_age)));
+    let items = u32::try_from(read.facts.len()).unwrap_or(u32::MAX);
+    let mut outcome = Outcome::new(Code::Ok, Next::Again { at: plan.at }, String::new());
+    let mut new_items = 0;
+    for mut fact in read.facts {
+        fact.fetch = fetch;
+        match known.entries.get(&fact.id) {
+            Some(row) if row.content_hash == fact.content_hash => outcome.seen.push(fact.id),
+            previous => {
+                new_items += u32::from(previous.is_none());
+                outcome.discovered.extend(page(lease, &fact));
+                outcome.entries.push(fact);
+            }
+        }
+    }
+    outcome.reason = format!("{items} entries, {new_items} new; {}", plan.reason);
+    outcome.validators = Some((carried.validators, carried.final_url));
+    outcome.feed = Some(FeedFact {
+        based_on: known.feed.version,
+        state: FeedState {
+            version: known.feed.version,
+            title: read.feed.title.or_else(|| known.feed.title.clone()),
+            failures: 0,
+            last_success: Some(at),
+            body_hash: Some(read.body_hash),
+            interval_ms: i64::try_from(plan.interval.as_millis()).ok(),
+        },
+        items: Some(items),
+        new_items,
+    });
+    outcome
+}
+
+/// The page that an entry links to.
+fn page(lease: &Lease, fact: &EntryFact) -> Option<NewTask> {
+    Some(found(lease, fact.entry.canonical_link.clone()?, Kind::Article, Origin::Feed))
+}
+
+/// An address that a recurring task told of.
+pub(super) fn found(lease: &Lease, url: String, kind: Kind, origin: Origin) -> NewTask {
+    NewTask {
+        url,
+        kind,
+        origin,
+        source: lease.task.source,
+        base_priority: lease.source.as_ref().map_or(DEFAULT_PRIORITY, |s| s.spec.priority),
+        depth: 0,
+        parent: Some(lease.task.id),
+        not_before: None,
+    }
+}
+
+/// A poll that brought nothing to read.
+pub(super) fn quiet(known: &Known, at: Ts, interval: Duration) -> FeedFact {
+    FeedFact {
+        based_on: known.feed.version,
+        state: FeedState {
+            failures: 0,
+            last_success: Some(at),
+            interval_ms: i64::try_from(interval.as_millis()).ok(),
+            ..known.feed.clone()
+        },
+        items: None,
+        new_items: 0,
+    }
+}
+
+/// A poll that failed.
+pub(super) fn failed(known: &Known, interval: Option<Duration>) -> FeedFact {
+    FeedFact {
+        based_on: known.feed.version,
+        state: FeedState {
+            failures: known.feed.failures + 1,
+            interval_ms: interval.and_then(|interval| i64::try_from(interval.as_millis()).ok()),
+            ..known.feed.clone()
+        },
+        items: None,
+        new_items: 0,
+    }
+}

@@ -1,0 +1,130 @@
+//! robots.txt: what an origin allows (RFC 9309).
+//!
+//! A missing file allows everything; one that cannot be had makes the host wait, and kills no task.
+
+use std::time::Duration;
+
+use feedmill_formats::robots::Robots;
+use feedmill_formats::url as web;
+
+use super::{House, Reply, inflate, verdict};
+use crate::model::{
+    Code, HostAdvice, Known, Lease, Next, Outcome, RobotsFact, RobotsState, Task, Ts, Verdict,
+};
+
+/// How long an expired copy may still serve while the file cannot be had.
+const STALE: Duration = Duration::from_hours(24);
+/// More of the file is not read.
+const LIMIT: usize = 500 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) origin: String,
+    result: Result<(Verdict, Option<Duration>), Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    detail: String,
+    told: Option<Ts>,
+    rate_limited: bool,
+}
+
+pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
+    let origin = web::parse(&task.url).map(|url| web::origin(&url)).unwrap_or_default();
+    let failure = |detail: String| Failure { detail, told: None, rate_limited: false };
+    let result = match reply {
+        Reply::Failed { detail, not_before, .. } => {
+            Err(Failure { told: *not_before, ..failure(detail.clone()) })
+        }
+        Reply::Refused { detail, .. } => Err(failure(detail.clone())),
+        Reply::Answer(response) => match response.status() {
+            // A cut-off file still says what it says: the first 500 KiB rule anyway.
+            200..=299 => match inflate(response, house) {
+                Ok(body) => {
+                    let body = body.get(..LIMIT).unwrap_or(&body);
+                    let delay = Robots::parse(body).crawl_delay(&house.robots_agent);
+                    Ok((Verdict::Rules(String::from_utf8_lossy(body).into_owned()), delay))
+                }
+                Err((_, detail)) => Err(failure(detail)),
+            },
+            status @ (429 | 500..=599) => Err(Failure {
+                detail: format!("status {status}"),
+                told: verdict::retry_after(&response.exchange.headers, response.exchange.began),
+                rate_limited: status == 429,
+            }),
+            // Every other answer means that there is no such file.
+            _ => Ok((Verdict::AllowAll, None)),
+        },
+    };
+    Read { origin, result }
+}
+
+pub(super) fn decide(lease: &Lease, read: Read, known: &Known, at: Ts, house: &House) -> Outcome {
+    match read.result {
+        Ok((verdict, delay)) => {
+            let expires_at = at.after(house.robots_ttl);
+            let said = match &verdict {
+                Verdict::Rules(_) => "robots.txt read",
+                Verdict::AllowAll => "no robots.txt: everything is allowed",
+            };
+            let mut outcome = Outcome::new(Code::Ok, Next::Again { at: expires_at }, said);
+            outcome.robots = Some(RobotsFact {
+                origin: read.origin,
+                state: RobotsState { verdict, fetched_at: at, expires_at },
+                crawl_delay_ms: delay.map(|d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
+            });
+            outcome
+        }
+        Err(failure) => unreachable(lease, read.origin, &failure, known, at, house),
+    }
+}
+
+fn unreachable(
+    lease: &Lease,
+    origin: String,
+    failure: &Failure,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let code = Code::RobotsUnreachable;
+    let attempts = u32::from(lease.task.retry_count) + 1;
+    let plan = house.policy.after_failure(&super::poll(lease, at, None), code, attempts, failure.told);
+    let until = plan.map_or_else(|| at.after(house.robots_ttl), |plan| plan.at);
+    let detail = &failure.detail;
+    let slower = |until| {
+        if failure.rate_limited { HostAdvice::SlowDown { until } } else { HostAdvice::Neutral }
+    };
+    if let Some(copy) = known.robots.as_ref().filter(|copy| at.since(copy.expires_at) < STALE) {
+        let mut outcome = Outcome::new(
+            code,
+            Next::Retry { at: until, code },
+            format!("{detail}: the copy of {} serves until {until}", copy.fetched_at),
+        );
+        outcome.host = slower(failure.told);
+        outcome.robots = Some(RobotsFact {
+            origin,
+            // Its age is still that of the first expiry, or it would serve for ever.
+            state: RobotsState { expires_at: until.min(copy.fetched_at.after(house.robots_ttl + STALE)), ..copy.clone() },
+            crawl_delay_ms: crawl_delay(copy, house),
+        });
+        return outcome;
+    }
+    let mut outcome = Outcome::new(
+        code,
+        Next::Retry { at: until, code },
+        format!("{detail}: the host waits until {until}"),
+    );
+    outcome.host = match slower(Some(until)) {
+        HostAdvice::Neutral => HostAdvice::Wait { until },
+        told => told,
+    };
+    outcome
+}
+
+fn crawl_delay(copy: &RobotsState, house: &House) -> Option<i64> {
+    let Verdict::Rules(text) = &copy.verdict else { return None };
+    let delay = Robots::parse(text.as_bytes()).crawl_delay(&house.robots_agent)?;
+    i64::try_from(delay.as_millis()).ok()
+}

@@ -1,0 +1,95 @@
+//! Sitemaps: pages that are new enough, and further sitemaps.
+
+use feedmill_formats::sitemap::{self, Sitemap, SitemapError, SitemapUrl};
+use feedmill_formats::url as web;
+use sha2::{Digest, Sha256};
+
+use super::feed::{found, quiet};
+use super::{Carried, House, poll};
+use crate::model::{
+    Code, FeedFact, FeedState, Kind, Known, Lease, Next, Origin, Outcome, Response, Ts,
+};
+
+#[derive(Debug)]
+pub(super) struct Read {
+    sitemap: Sitemap,
+    body_hash: [u8; 32],
+}
+
+pub(super) fn read(response: &Response, body: &[u8]) -> Result<Read, (Code, String)> {
+    let sitemap = sitemap::parse(body, &sitemap::Limits::default()).map_err(|error| {
+        let code = match error {
+            SitemapError::EmptyBody => Code::Empty,
+            SitemapError::TooLarge(_) => Code::TooLarge,
+            SitemapError::HtmlNotSitemap => Code::BadContentType,
+            SitemapError::NotASitemap | SitemapError::Malformed(_) => Code::Parse,
+        };
+        (code, error.to_string())
+    })?;
+    debug_assert!(response.status() < 300, "only whole answers are read");
+    Ok(Read { sitemap, body_hash: Sha256::digest(body).into() })
+}
+
+pub(super) fn decide(
+    lease: &Lease,
+    read: Read,
+    carried: Carried,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let plan = house.policy.next_poll(&poll(lease, at, carried.max_age));
+    let next = Next::Again { at: plan.at };
+    if known.feed.body_hash == Some(read.body_hash) {
+        let mut outcome =
+            Outcome::new(Code::Ok, next, format!("the same as last time; {}", plan.reason));
+        outcome.validators = Some((carried.validators, carried.final_url));
+        outcome.feed = Some(quiet(known, at, plan.interval));
+        return outcome;
+    }
+    let fresh = |lastmod: Option<Ts>| {
+        house.sitemap_max_age.is_zero()
+            || lastmod.is_none_or(|lastmod| at.since(lastmod) <= house.sitemap_max_age)
+    };
+    let base = web::parse(&carried.final_url).ok();
+    let absolute = |loc: &str| match &base {
+        Some(base) => web::join(base, loc).map(|url| url.to_string()).ok(),
+        None => Some(loc.to_owned()),
+    };
+    let items = read.sitemap.urls.len() + read.sitemap.children.len();
+    let pages = read.sitemap.urls.iter().filter(|url| fresh(dated(url)));
+    let pages = pages.filter_map(|url| absolute(&url.loc));
+    let pages = pages.map(|url| found(lease, url, Kind::Article, Origin::Sitemap));
+    let children = read.sitemap.children.iter().filter(|child| fresh(child.lastmod));
+    let children = children.filter_map(|child| absolute(&child.loc));
+    let children = children
+        .filter(|url| *url != lease.task.url)
+        .map(|url| found(lease, url, Kind::Sitemap, Origin::Sitemap));
+    let mut outcome = Outcome::new(Code::Ok, next, String::new());
+    outcome.discovered = children.chain(pages).collect();
+    outcome.reason = format!(
+        "{items} lines, {} new enough to follow; {}",
+        outcome.discovered.len(),
+        plan.reason
+    );
+    outcome.validators = Some((carried.validators, carried.final_url));
+    outcome.feed = Some(FeedFact {
+        based_on: known.feed.version,
+        state: FeedState {
+            version: known.feed.version,
+            title: None,
+            failures: 0,
+            last_success: Some(at),
+            body_hash: Some(read.body_hash),
+            interval_ms: i64::try_from(plan.interval.as_millis()).ok(),
+        },
+        items: u32::try_from(items).ok(),
+        new_items: 0,
+    });
+    outcome
+}
+
+/// The date of a line: the news extension knows best.
+fn dated(url: &SitemapUrl) -> Option<Ts> {
+    url.news.as_ref().and_then(|news| news.published).max(url.lastmod)
+}

@@ -1,0 +1,104 @@
+//! What a status and its headers say, before anybody looks at the body. Pure.
+
+use std::time::Duration;
+
+use feedmill_formats::date;
+
+use crate::model::{Code, Headers, Response, Ts};
+
+/// The first look at an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// There is a body to read.
+    Body,
+    /// Nothing changed.
+    NotModified,
+    /// It failed.
+    Failed {
+        /// How.
+        code: Code,
+        /// How, for people.
+        detail: String,
+        /// When the server wants us back.
+        told: Option<Ts>,
+    },
+}
+
+/// The longest `max-age` that we believe.
+const LONGEST_MAX_AGE: Duration = Duration::from_hours(24);
+
+pub(super) fn judge(response: &Response) -> Judged {
+    let status = response.status();
+    let told = retry_after(&response.exchange.headers, response.exchange.began);
+    let code = match status {
+        200..=299 => match response.exchange.truncated {
+            None => return Judged::Body,
+            Some(crate::model::Truncation::Length) => Code::TooLarge,
+            Some(_) => Code::Truncated,
+        },
+        304 => return Judged::NotModified,
+        301 | 302 | 303 | 307 | 308 => Code::RedirectLoop,
+        401 | 407 | 451 => Code::Unauthorized,
+        403 => Code::Forbidden,
+        404 => Code::NotFound,
+        410 => Code::Gone,
+        429 => Code::RateLimited,
+        503 if told.is_some() => Code::RateLimited,
+        500..=599 => Code::Upstream,
+        _ => Code::HttpStatus,
+    };
+    let detail = match code {
+        Code::TooLarge | Code::Truncated => {
+            format!("status {status}, but the body was cut off after {} bytes", response.exchange.body.len())
+        }
+        Code::RedirectLoop => format!("status {status} without a usable Location, or one too many"),
+        _ => format!("status {status}"),
+    };
+    let told = told.filter(|_| code == Code::RateLimited);
+    Judged::Failed { code, detail, told }
+}
+
+/// `Retry-After` as an instant: seconds or a date.
+pub(super) fn retry_after(headers: &Headers, at: Ts) -> Option<Ts> {
+    let value = headers.get("retry-after")?.trim();
+    match value.parse::<u64>() {
+        Ok(seconds) => Some(at.after(Duration::from_secs(seconds))),
+        Err(_) => date::http_date(value),
+    }
+}
+
+/// The time for which the answer says it stays fresh.
+pub(super) fn max_age(headers: &Headers) -> Option<Duration> {
+    let directives = headers.get("cache-control")?.to_ascii_lowercase();
+    let seconds: u64 = directives
+        .split(',')
+        .find_map(|directive| directive.trim().strip_prefix("max-age=")?.trim_matches('"').parse().ok())?;
+    Some(Duration::from_secs(seconds).min(LONGEST_MAX_AGE)).filter(|age| !age.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&str, &str)]) -> Headers {
+        Headers(pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect())
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let at = Ts::from_ms(784_111_777_000);
+        let read = |value| retry_after(&headers(&[("Retry-After", value)]), at);
+        assert_eq!(read("120"), Some(at.after(Duration::from_secs(120))));
+        assert_eq!(read("Sun, 06 Nov 1994 08:59:37 GMT"), Some(Ts::from_ms(784_112_377_000)));
+        assert_eq!(read("soon"), None);
+    }
+
+    #[test]
+    fn max_age_is_read_and_bounded() {
+        let read = |value| max_age(&headers(&[("cache-control", value)]));
+        assert_eq!(read("public, max-age=600"), Some(Duration::from_mins(10)));
+        assert_eq!(read("max-age=99999999"), Some(LONGEST_MAX_AGE));
+        assert_eq!(read("no-store"), None);
+        assert_eq!(read("max-age=0"), None);
+    }
+}

@@ -1,0 +1,34 @@
+//! The values that travel through the pipeline: plain data, named as people in the field name it.
+//!
+//! Nothing here does I/O, reads a clock or decides anything; a type lives here when two rooms of
+//! the house hand it to each other.
+
+mod article;
+mod code;
+mod entry;
+mod event;
+mod fetch;
+mod names;
+mod outcome;
+mod source;
+mod task;
+
+pub use article::{Article, ArticleFact, ArticleId, ArticleRow};
+pub use code::{Class, Code};
+pub use entry::{Enclosure, Entry, EntryFact, EntryId, EntryRow, Person};
+pub use event::{Event, EventKind, NewEvent};
+pub use feedmill_formats::date::Ts;
+pub use feedmill_formats::url::UrlHash;
+pub use fetch::{
+    Exchange, FetchId, FetchRecord, Headers, RawRef, Redirected, Response, Truncation, new_uuid,
+};
+pub(crate) use names::named;
+pub use names::UnknownName;
+pub use outcome::{
+    Ask, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, Next, Outcome, RobotsFact,
+    RobotsState, Verdict,
+};
+pub use source::{IngestionMode, NewSource, Source, SourceId};
+pub use task::{
+    Kind, Lane, Lease, LeaseId, NewTask, Origin, RobotsRef, Status, Task, TaskId, Validators,
+};

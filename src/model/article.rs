@@ -1,0 +1,99 @@
+//! An article: what a page says once everything around it is taken away.
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::{FetchId, SourceId, TaskId, Ts, UrlHash};
+
+/// An article's identity is that of its address.
+pub type ArticleId = UrlHash;
+
+pub(super) fn hex32<S: Serializer>(hash: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&UrlHash::from_bytes(*hash))
+}
+
+/// What was read from a page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Article {
+    /// The address that answered.
+    pub url: String,
+    /// The address that the page itself names.
+    pub canonical_url: Option<String>,
+    /// The headline.
+    pub title: Option<String>,
+    /// Names of those who wrote it.
+    pub authors: Vec<String>,
+    /// When it says it was published.
+    pub published: Option<Ts>,
+    /// When it says it was changed.
+    pub updated: Option<Ts>,
+    /// BCP 47, as far as known.
+    pub language: Option<String>,
+    /// The publication's name.
+    pub site_name: Option<String>,
+    /// The part of the publication.
+    pub section: Option<String>,
+    /// Its labels.
+    pub tags: Vec<String>,
+    /// Absolute address of the lead image.
+    pub lead_image: Option<String>,
+    /// The first real paragraph.
+    #[serde(rename = "abstract")]
+    pub abstract_: Option<String>,
+    /// Words in the text.
+    pub word_count: u32,
+    /// How the text was found.
+    pub method: String,
+    /// How sure the extraction is, 0 to 1.
+    pub confidence: f32,
+}
+
+/// What a fetch tells about an article.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArticleFact {
+    /// Identity of the address that answered.
+    pub id: ArticleId,
+    /// The task that asked.
+    pub task: TaskId,
+    /// The task's owner.
+    pub source: Option<SourceId>,
+    /// What was read.
+    pub article: Article,
+    /// The text, paragraphs apart by an empty line.
+    pub text: String,
+    /// SHA-256 of the normalised text.
+    pub content_hash: [u8; 32],
+    /// For near-duplicates.
+    pub simhash: u64,
+    /// The fetch that brought it.
+    pub fetch: Option<FetchId>,
+}
+
+/// An article as kept; its text is beside it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArticleRow {
+    /// Identity of its address.
+    pub id: ArticleId,
+    /// The task that asked.
+    pub task_id: TaskId,
+    /// The owner.
+    #[serde(skip)]
+    pub source: Option<SourceId>,
+    /// What was read.
+    #[serde(flatten)]
+    pub article: Article,
+    /// SHA-256 of the normalised text.
+    #[serde(serialize_with = "hex32")]
+    pub content_hash: [u8; 32],
+    /// For near-duplicates.
+    pub simhash: u64,
+    /// The first article with this very text, when it is not this one.
+    pub duplicate_of: Option<ArticleId>,
+    /// 1 for the first form, one more with every change of text.
+    pub revision: u32,
+    /// When we first had it.
+    pub first_seen: Ts,
+    /// When we last saw it.
+    pub last_seen: Ts,
+    /// The fetch that brought this form.
+    pub fetch: Option<FetchId>,
+}

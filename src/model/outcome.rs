@@ -1,0 +1,224 @@
+//! What handlers ask the store, what it tells them, and what they conclude.
+
+use std::collections::HashMap;
+
+use super::{
+    ArticleFact, Code, EntryFact, EntryId, FetchRecord, NewEvent, NewTask, TaskId, Ts, UrlHash,
+    Validators,
+};
+
+/// What a handler needs to know before it can decide; one look-up answers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    /// State of this feed or sitemap.
+    pub feed: Option<TaskId>,
+    /// Which of these entries are known.
+    pub entries: Vec<EntryId>,
+    /// The kept copy of this origin's robots.txt.
+    pub robots: Option<String>,
+    /// What feeds said about the page with this identity.
+    pub evidence: Option<UrlHash>,
+}
+
+/// What the store knows of what was asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known {
+    /// State of the feed; default when it was never polled.
+    pub feed: FeedState,
+    /// Content hash by entry.
+    pub entries: HashMap<EntryId, KnownEntry>,
+    /// The kept copy of robots.txt.
+    pub robots: Option<RobotsState>,
+    /// What a feed said about the page.
+    pub evidence: Option<Evidence>,
+}
+
+/// What is known of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownEntry {
+    /// Its content when last seen.
+    pub content_hash: [u8; 32],
+}
+
+/// What a feed's entry says about the page that it links to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Headline.
+    pub title: Option<String>,
+    /// Summary, as served.
+    pub summary: Option<String>,
+    /// Who wrote it.
+    pub authors: Vec<String>,
+    /// When it was published.
+    pub published: Option<Ts>,
+}
+
+/// What is remembered of a feed or sitemap between polls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FeedState {
+    /// Counts commits: a decision made on an older one is made again.
+    pub version: i64,
+    /// The feed's own title.
+    pub title: Option<String>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// When a poll last succeeded.
+    pub last_success: Option<Ts>,
+    /// SHA-256 of the last body that was read.
+    pub body_hash: Option<[u8; 32]>,
+    /// The interval chosen last.
+    pub interval_ms: Option<i64>,
+}
+
+/// What a poll changes about a feed or sitemap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedFact {
+    /// The state that the decision was made on.
+    pub based_on: i64,
+    /// The state from now on (its version is the store's to count).
+    pub state: FeedState,
+    /// Items in the document, when there was one.
+    pub items: Option<u32>,
+    /// Entries that were new.
+    pub new_items: u32,
+}
+
+/// What robots.txt says for an origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// These rules.
+    Rules(String),
+    /// Everything is allowed: there is no such file.
+    AllowAll,
+}
+
+/// The kept copy of an origin's robots.txt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RobotsState {
+    /// What it says.
+    pub verdict: Verdict,
+    /// When it was fetched.
+    pub fetched_at: Ts,
+    /// When it has to be asked for again.
+    pub expires_at: Ts,
+}
+
+/// A robots.txt to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RobotsFact {
+    /// `scheme://host[:port]`.
+    pub origin: String,
+    /// The copy.
+    pub state: RobotsState,
+    /// The pause that it asks for.
+    pub crawl_delay_ms: Option<i64>,
+}
+
+/// What the answer means for the pace at which its host is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostAdvice {
+    /// Nothing was asked of the host: it may be asked at once.
+    NotAsked,
+    /// An answer without complaint: a learned pause shrinks a little.
+    #[default]
+    Fine,
+    /// An answer that says nothing about pace.
+    Neutral,
+    /// Too fast: double the pause, and not before that time.
+    SlowDown {
+        /// What the server asked for.
+        until: Option<Ts>,
+    },
+    /// Nothing of this host before that time.
+    Wait {
+        /// When to ask again.
+        until: Ts,
+    },
+}
+
+/// Where a task goes from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Done.
+    Fetched,
+    /// It comes back then.
+    Again {
+        /// When.
+        at: Ts,
+    },
+    /// It failed and comes back then.
+    Retry {
+        /// When.
+        at: Ts,
+        /// What failed.
+        code: Code,
+    },
+    /// The attempt does not count; it comes back then.
+    Postpone {
+        /// When.
+        at: Ts,
+        /// What stood in the way.
+        code: Code,
+    },
+    /// Given up.
+    Dead {
+        /// Why.
+        code: Code,
+    },
+}
+
+/// All that follows from serving one task: it happens as a whole or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What came of it, as one word.
+    pub code: Code,
+    /// Where the task goes.
+    pub next: Next,
+    /// Why, in one line for people.
+    pub reason: String,
+    /// Validators to keep from now on, with the address that they belong to; `None` keeps the old.
+    pub validators: Option<(Validators, String)>,
+    /// What it means for the host's pace.
+    pub host: HostAdvice,
+    /// Addresses found.
+    pub discovered: Vec<NewTask>,
+    /// The address that answered in the task's place after a redirect: it is done as well.
+    pub settled: Option<NewTask>,
+    /// Entries that are new or changed.
+    pub entries: Vec<EntryFact>,
+    /// Known entries that were seen again, unchanged.
+    pub seen: Vec<EntryId>,
+    /// The article read.
+    pub article: Option<ArticleFact>,
+    /// The robots.txt read.
+    pub robots: Option<RobotsFact>,
+    /// What changes about the feed.
+    pub feed: Option<FeedFact>,
+    /// The requests made, the last one first asked for by the outcome.
+    pub fetches: Vec<FetchRecord>,
+    /// Facts for the log that no row stands for.
+    pub events: Vec<NewEvent>,
+}
+
+impl Outcome {
+    /// An outcome that changes nothing but the task's place.
+    #[must_use]
+    pub fn new(code: Code, next: Next, reason: impl Into<String>) -> Self {
+        Self {
+            code,
+            next,
+            reason: reason.into(),
+            validators: None,
+            host: HostAdvice::default(),
+            discovered: Vec::new(),
+            settled: None,
+            entries: Vec::new(),
+            seen: Vec::new(),
+            article: None,
+            robots: None,
+            feed: None,
+            fetches: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A source: a publisher that we follow, with its channels and its wishes.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ts, named};
+
+/// A source's row; the public id is its UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceId(pub i64);
+
+named! {
+    /// Which producers look for a source's articles.
+    pub enum IngestionMode {
+        /// Its feeds and sitemaps.
+        Feed = 0 "feed",
+        /// A walk over its pages.
+        Spider = 1 "spider",
+        /// Both.
+        Both = 2 "both",
+    }
+}
+
+/// What an operator says about a publisher to follow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewSource {
+    /// Unique among sources.
+    pub name: String,
+    /// The publisher's home page.
+    pub url: String,
+    /// Its feeds.
+    pub feed_urls: Vec<String>,
+    /// Its sitemaps.
+    pub sitemap_urls: Vec<String>,
+    /// Which producers look for its articles.
+    pub ingestion_mode: IngestionMode,
+    /// A label that its articles carry.
+    pub category: Option<String>,
+    /// 1 to 10, 10 first.
+    pub priority: u8,
+    /// The pause between two requests to its hosts, when robots.txt names none.
+    pub rate_limit: Option<Duration>,
+    /// A fixed time between polls, instead of the policy's choice.
+    pub poll_interval: Option<Duration>,
+}
+
+/// A publisher that we follow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Source {
+    /// Its row.
+    #[serde(skip)]
+    pub id: SourceId,
+    /// Its public id.
+    #[serde(rename = "id")]
+    pub uuid: String,
+    /// What the operator said.
+    #[serde(flatten)]
+    pub spec: NewSource,
+    /// Since when it is followed; `None` while it is disabled.
+    pub enabled_at: Option<Ts>,
+    /// Why it is not followed.
+    pub disable_reason: Option<String>,
+    /// When it was added.
+    pub created_at: Ts,
+}
+
+impl Source {
+    /// Whether it is followed.
+    #[must_use]
+    pub const fn enabled(&self) -> bool {
+        self.enabled_at.is_some()
+    }
+}

@@ -1,0 +1,184 @@
+//! What we know: sources, entries, articles, fetches and the log of events.
+//!
+//! [`Store::lookup`] answers what a handler asks, [`Store::commit`] makes an outcome true, as a
+//! whole or not at all. What other tasks may change meanwhile is settled inside the commit by the
+//! pure functions of [`apply`]. The store makes no decision about the web.
+
+pub mod apply;
+pub mod sqlite;
+
+use async_trait::async_trait;
+use serde::Serialize;
+
+use crate::db::DbError;
+use crate::frontier::Frontier;
+use crate::model::{
+    ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchRecord, Known, Lease,
+    NewSource, Outcome, RobotsState, Source, Ts,
+};
+
+pub use sqlite::SqliteStore;
+
+/// Discoveries that go into one commit at the most; more go ahead in chunks.
+pub const MAX_DISCOVERED: usize = 2_000;
+
+/// A lease with what came of it.
+#[derive(Debug)]
+pub struct Commit {
+    /// The lease under which it was done.
+    pub lease: Lease,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// It is true now.
+    Done,
+    /// The lease was no longer valid: nothing has changed.
+    Stale,
+    /// The feed changed since the look-up: look up and decide again. Nothing has changed.
+    Conflict,
+}
+
+/// Why a source could not be added, found or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// Names are unique.
+    #[error("a source named `{0}` exists already: choose another name with --name")]
+    NameTaken(String),
+    /// There is no such source.
+    #[error("no source is called `{0}`: `feedmill source list` shows them")]
+    Unknown(String),
+    /// The database failed.
+    #[error(transparent)]
+    Db(#[from] DbError),
+}
+
+/// Which articles to list.
+#[derive(Clone, Debug, Default)]
+pub struct ArticleFilter {
+    /// Of the source with this name or id.
+    pub source: Option<String>,
+    /// First seen at or after this time.
+    pub since: Option<Ts>,
+    /// Seen before the article in this row (newest first).
+    pub before_row: Option<i64>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// How far a sink has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SinkCursor {
+    /// The last event delivered.
+    pub seq: i64,
+    /// What the sink itself needs to go on.
+    pub state: serde_json::Value,
+}
+
+/// How a source's channels do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChannelState {
+    /// Its task's public id.
+    pub id: String,
+    /// feed or sitemap.
+    pub kind: crate::model::Kind,
+    /// Where it is.
+    pub url: String,
+    /// When it is polled next.
+    pub next_fetch_at: Ts,
+    /// When it was polled last.
+    pub last_fetched_at: Option<Ts>,
+    /// When a poll last succeeded.
+    pub last_success_at: Option<Ts>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// Items in the last document.
+    pub items: u32,
+    /// What went wrong last.
+    pub last_error: Option<Code>,
+    /// Why it comes back when it does.
+    pub reason: Option<String>,
+}
+
+/// The store in figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Sources followed.
+    pub sources: u64,
+    /// Entries known.
+    pub entries: u64,
+    /// Articles kept.
+    pub articles: u64,
+    /// Articles with the very text of an earlier one.
+    pub duplicates: u64,
+    /// Requests made.
+    pub requests: u64,
+    /// Requests answered with "nothing changed".
+    pub not_modified: u64,
+    /// Bytes of body received.
+    pub bytes: u64,
+    /// Events in the log.
+    pub events: u64,
+}
+
+/// The boundary that both backends keep, beside [`Frontier`].
+#[async_trait]
+pub trait Store: Frontier {
+    /// Answers what a handler asks, from one snapshot.
+    async fn lookup(&self, ask: Ask) -> Result<Known, DbError>;
+
+    /// Makes outcomes true. Each stands or falls alone; the answers are in their order.
+    async fn commit(&self, batch: Vec<Commit>) -> Vec<Result<Committed, DbError>>;
+
+    /// The kept copy of an origin's robots.txt.
+    async fn robots(&self, origin: &str) -> Result<Option<RobotsState>, DbError>;
+
+    /// Adds a source and its channels.
+    async fn add_source(&self, new: NewSource) -> Result<Source, SourceError>;
+
+    /// All sources, by name.
+    async fn sources(&self) -> Result<Vec<Source>, DbError>;
+
+    /// The source with this name or id, and its channels.
+    async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError>;
+
+    /// Enables (no reason) or disables (with one) a source.
+    async fn set_enabled(&self, name: &str, disabled: Option<String>)
+    -> Result<Source, SourceError>;
+
+    /// Forgets a source; its articles stay.
+    async fn remove_source(&self, name: &str) -> Result<Source, SourceError>;
+
+    /// Articles by filter, newest first, with their rows for paging.
+    async fn articles(&self, filter: ArticleFilter) -> Result<Vec<(i64, ArticleRow)>, DbError>;
+
+    /// An article and its text.
+    async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError>;
+
+    /// An entry.
+    async fn entry(&self, id: EntryId) -> Result<Option<EntryRow>, DbError>;
+
+    /// The last fetches of a task, newest first.
+    async fn fetches(&self, task: i64, limit: usize) -> Result<Vec<FetchRecord>, DbError>;
+
+    /// Events after a place in the log, in order.
+    async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError>;
+
+    /// How far a sink has come; `None` when it never ran.
+    async fn sink(&self, name: &str) -> Result<Option<SinkCursor>, DbError>;
+
+    /// Notes how far a sink has come, or what holds it up.
+    async fn save_sink(
+        &self,
+        name: &str,
+        cursor: SinkCursor,
+        delivered: u64,
+        error: Option<String>,
+    ) -> Result<(), DbError>;
+
+    /// The store in figures.
+    async fn totals(&self) -> Result<Totals, DbError>;
+}

@@ -1,0 +1,197 @@
+//! What a fact does to what is kept: `apply(previous row, fact) → (row, event)`. Pure.
+//!
+//! Both backends call these inside their commit, so that two tasks that bring the same thing at
+//! the same time still give one row and one event.
+
+use serde_json::json;
+
+use crate::model::{
+    ArticleFact, ArticleId, ArticleRow, EntryFact, EntryRow, EventKind, NewEvent, SourceId, TaskId,
+    Ts,
+};
+
+/// What a poll's fact does to an entry.
+#[must_use]
+pub fn entry(
+    previous: Option<EntryRow>,
+    fact: EntryFact,
+    feed: TaskId,
+    source: Option<SourceId>,
+    at: Ts,
+) -> (EntryRow, Option<NewEvent>) {
+    let kind = match &previous {
+        None => Some(EventKind::EntryNew),
+        Some(row) if row.content_hash != fact.content_hash => Some(EventKind::EntryUpdated),
+        Some(_) => None,
+    };
+    let (first_seen, seen_count) =
+        previous.map_or((at, 0), |row| (row.first_seen, row.seen_count));
+    let row = EntryRow {
+        id: fact.id,
+        feed_id: feed,
+        entry: fact.entry,
+        content_hash: fact.content_hash,
+        first_seen,
+        last_seen: at,
+        seen_count: seen_count.saturating_add(1),
+        fetch: fact.fetch,
+    };
+    let event = kind.map(|kind| NewEvent {
+        kind,
+        subject: row.id.to_string(),
+        source,
+        payload: json!({
+            "entry_uid": row.entry.uid,
+            "feed_id": feed,
+            "published": row.entry.published,
+            "canonical_link": row.entry.canonical_link,
+            "raw_refs": row.fetch.iter().map(|id| json!({"fetch_id": id})).collect::<Vec<_>>(),
+            "ingested_at": at,
+        }),
+    });
+    (row, event)
+}
+
+/// What a fetch's fact does to an article. `twin` is the first other article with this very text.
+#[must_use]
+pub fn article(
+    previous: Option<ArticleRow>,
+    twin: Option<ArticleId>,
+    fact: &ArticleFact,
+    at: Ts,
+) -> (ArticleRow, Option<NewEvent>) {
+    let kind = match &previous {
+        None if twin.is_some() => Some(EventKind::ArticleDuplicate),
+        None => Some(EventKind::ArticleNew),
+        Some(row) if row.content_hash != fact.content_hash => Some(EventKind::ArticleUpdated),
+        Some(_) => None,
+    };
+    let (first_seen, revision, task_id, source) = previous
+        .as_ref()
+        .map_or((at, 1, fact.task, fact.source), |row| {
+            let changed = u32::from(row.content_hash != fact.content_hash);
+            (row.first_seen, row.revision + changed, row.task_id, row.source.or(fact.source))
+        });
+    let duplicate_of = match previous {
+        Some(row) if row.content_hash == fact.content_hash => row.duplicate_of,
+        _ => twin,
+    };
+    let row = ArticleRow {
+        id: fact.id,
+        task_id,
+        source,
+        article: fact.article.clone(),
+        content_hash: fact.content_hash,
+        simhash: fact.simhash,
+        duplicate_of,
+        revision,
+        first_seen,
+        last_seen: at,
+        fetch: fact.fetch,
+    };
+    let event = kind.map(|kind| NewEvent {
+        kind,
+        subject: row.id.to_string(),
+        source: row.source,
+        payload: json!({
+            "article_id": row.id,
+            "url": row.article.url,
+            "title": row.article.title,
+            "published": row.article.published,
+            "revision": row.revision,
+            "duplicate_of": row.duplicate_of,
+            "raw_refs": row.fetch.iter().map(|id| json!({"fetch_id": id})).collect::<Vec<_>>(),
+            "ingested_at": at,
+        }),
+    });
+    (row, event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Article, Entry, EntryId, UrlHash};
+
+    fn entry_fact(title: &str) -> EntryFact {
+        let feed = TaskId(1);
+        EntryFact {
+            id: EntryId::of(feed, "guid:1"),
+            entry: Entry {
+                uid: "guid:1".into(),
+                canonical_link: None,
+                title: Some(title.into()),
+                summary: None,
+                content: None,
+                authors: vec![],
+                categories: vec![],
+                enclosures: vec![],
+                published: None,
+                published_raw: None,
+                updated: None,
+            },
+            content_hash: *UrlHash::of(title).as_bytes(),
+            link_hash: None,
+            fetch: None,
+            slice: None,
+        }
+    }
+
+    #[test]
+    fn an_entry_is_new_once_and_updated_when_it_changes() {
+        let at = |ms| Ts::from_ms(ms);
+        let (row, event) = entry(None, entry_fact("a"), TaskId(1), None, at(1));
+        assert_eq!(event.unwrap().kind, EventKind::EntryNew);
+        let (row, event) = entry(Some(row), entry_fact("a"), TaskId(1), None, at(2));
+        assert!(event.is_none());
+        assert_eq!((row.first_seen, row.last_seen, row.seen_count), (at(1), at(2), 2));
+        let (row, event) = entry(Some(row), entry_fact("b"), TaskId(1), None, at(3));
+        assert_eq!(event.unwrap().kind, EventKind::EntryUpdated);
+        assert_eq!(row.first_seen, at(1));
+    }
+
+    fn article_fact(url: &str, text: &str) -> ArticleFact {
+        ArticleFact {
+            id: UrlHash::of(url),
+            task: TaskId(7),
+            source: None,
+            article: Article {
+                url: url.into(),
+                canonical_url: None,
+                title: None,
+                authors: vec![],
+                published: None,
+                updated: None,
+                language: None,
+                site_name: None,
+                section: None,
+                tags: vec![],
+                lead_image: None,
+                abstract_: None,
+                word_count: 1,
+                method: "test".into(),
+                confidence: 1.0,
+            },
+            text: text.into(),
+            content_hash: *UrlHash::of(text).as_bytes(),
+            simhash: 0,
+            fetch: None,
+        }
+    }
+
+    #[test]
+    fn an_article_is_new_or_a_copy_and_changes_by_revisions() {
+        let at = Ts::from_ms(1);
+        let fact = article_fact("https://a/1", "text");
+        let (row, event) = article(None, None, &fact, at);
+        assert_eq!(event.unwrap().kind, EventKind::ArticleNew);
+        let (same, event) = article(Some(row.clone()), None, &fact, at);
+        assert!(event.is_none());
+        assert_eq!(same.revision, 1);
+        let (changed, event) = article(Some(row.clone()), None, &article_fact("https://a/1", "t2"), at);
+        assert_eq!(event.unwrap().kind, EventKind::ArticleUpdated);
+        assert_eq!(changed.revision, 2);
+        let (copy, event) = article(None, Some(row.id), &article_fact("https://b/1", "text"), at);
+        assert_eq!(event.unwrap().kind, EventKind::ArticleDuplicate);
+        assert_eq!(copy.duplicate_of, Some(row.id));
+    }
+}

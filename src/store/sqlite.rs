@@ -1,0 +1,201 @@
+//! The store in the embedded database.
+
+mod commit;
+mod lookup;
+mod read;
+mod sources;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+
+use super::{
+    ArticleFilter, ChannelState, Commit, Committed, SinkCursor, SourceError, Store, Totals,
+};
+use crate::clock::Clock;
+use crate::db::{Db, DbError};
+use crate::frontier::sqlite::SqliteFrontier;
+use crate::frontier::{
+    Extension, Frontier, HostPatch, Rules, Stats, SubmitReport, TaskFilter, admit,
+};
+use crate::model::{
+    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, Lane, Lease, LeaseId,
+    NewSource, NewTask, RobotsState, Source, Task, Ts,
+};
+
+/// Everything Feedmill knows, in one file.
+#[derive(Clone, Debug)]
+pub struct SqliteStore {
+    db: Db,
+    clock: Clock,
+    frontier: SqliteFrontier,
+}
+
+impl SqliteStore {
+    /// A store on an open database.
+    #[must_use]
+    pub fn new(db: Db, clock: Clock, rules: Rules) -> Self {
+        let frontier = SqliteFrontier::new(db.clone(), clock.clone(), rules);
+        Self { db, clock, frontier }
+    }
+
+    /// The frontier within.
+    #[must_use]
+    pub const fn frontier(&self) -> &SqliteFrontier {
+        &self.frontier
+    }
+
+    /// Writes what is waiting and closes.
+    pub async fn close(&self) {
+        self.db.close().await;
+    }
+
+    async fn commit_one(&self, commit: Commit) -> Result<Committed, DbError> {
+        let (clock, rules) = (self.clock.clone(), self.frontier.rules().clone());
+        // Normalising is work that the writer need not wait for.
+        let found = commit.outcome.discovered.iter().filter_map(|new| admit(new, &rules.key).ok());
+        let found: Vec<_> = found.collect();
+        let settled = commit.outcome.settled.as_ref().and_then(|new| admit(new, &rules.key).ok());
+        self.db
+            .write(move |conn| {
+                let now = clock.now();
+                commit::commit(conn, &commit, &found, settled.as_ref(), now, &rules)
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn lookup(&self, ask: Ask) -> Result<Known, DbError> {
+        self.db.read(move |conn| lookup::lookup(conn, &ask)).await
+    }
+
+    async fn commit(&self, batch: Vec<Commit>) -> Vec<Result<Committed, DbError>> {
+        // The writer puts what waits together into one transaction, a savepoint each.
+        let done = join_all(batch.into_iter().map(|commit| self.commit_one(commit))).await;
+        self.frontier.wake();
+        done
+    }
+
+    async fn robots(&self, origin: &str) -> Result<Option<RobotsState>, DbError> {
+        let origin = origin.to_owned();
+        self.db.read(move |conn| lookup::robots(conn, &origin)).await
+    }
+
+    async fn add_source(&self, new: NewSource) -> Result<Source, SourceError> {
+        let (clock, rules) = (self.clock.clone(), self.frontier.rules().clone());
+        let name = new.name.clone();
+        let added =
+            self.db.write(move |conn| sources::add(conn, &new, clock.now(), &rules.key)).await?;
+        self.frontier.wake();
+        added.ok_or(SourceError::NameTaken(name))
+    }
+
+    async fn sources(&self) -> Result<Vec<Source>, DbError> {
+        self.db.read(sources::list).await
+    }
+
+    async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError> {
+        let wanted = name.to_owned();
+        let found = self.db.read(move |conn| sources::show(conn, &wanted)).await?;
+        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+    }
+
+    async fn set_enabled(
+        &self,
+        name: &str,
+        disabled: Option<String>,
+    ) -> Result<Source, SourceError> {
+        let (wanted, clock) = (name.to_owned(), self.clock.clone());
+        let found = self
+            .db
+            .write(move |conn| sources::set_enabled(conn, &wanted, disabled.as_deref(), clock.now()))
+            .await?;
+        self.frontier.wake();
+        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+    }
+
+    async fn remove_source(&self, name: &str) -> Result<Source, SourceError> {
+        let wanted = name.to_owned();
+        let found = self.db.write(move |conn| sources::remove(conn, &wanted)).await?;
+        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+    }
+
+    async fn articles(&self, filter: ArticleFilter) -> Result<Vec<(i64, ArticleRow)>, DbError> {
+        self.db.read(move |conn| read::articles(conn, &filter)).await
+    }
+
+    async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError> {
+        self.db.read(move |conn| read::article_with_text(conn, id)).await
+    }
+
+    async fn entry(&self, id: EntryId) -> Result<Option<EntryRow>, DbError> {
+        self.db.read(move |conn| read::entry(conn, id)).await
+    }
+
+    async fn fetches(&self, task: i64, limit: usize) -> Result<Vec<FetchRecord>, DbError> {
+        self.db.read(move |conn| read::fetches(conn, task, limit)).await
+    }
+
+    async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {
+        self.db.read(move |conn| read::events_after(conn, seq, limit)).await
+    }
+
+    async fn sink(&self, name: &str) -> Result<Option<SinkCursor>, DbError> {
+        let name = name.to_owned();
+        self.db.read(move |conn| read::sink(conn, &name)).await
+    }
+
+    async fn save_sink(
+        &self,
+        name: &str,
+        cursor: SinkCursor,
+        delivered: u64,
+        error: Option<String>,
+    ) -> Result<(), DbError> {
+        let (name, now) = (name.to_owned(), self.clock.now());
+        self.db
+            .write(move |conn| {
+                commit::save_sink(conn, &name, &cursor, delivered, error.as_deref(), now)
+            })
+            .await
+    }
+
+    async fn totals(&self) -> Result<Totals, DbError> {
+        self.db.read(read::totals).await
+    }
+}
+
+#[async_trait]
+impl Frontier for SqliteStore {
+    async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
+        self.frontier.submit(batch).await
+    }
+    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
+        self.frontier.claim(n, lanes).await
+    }
+    async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {
+        self.frontier.renew(lease).await
+    }
+    async fn extend(&self, lease: LeaseId, host: &str) -> Result<Extension, DbError> {
+        self.frontier.extend(lease, host).await
+    }
+    async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
+        self.frontier.next_due(lanes).await
+    }
+    async fn changed(&self) {
+        self.frontier.changed().await;
+    }
+    async fn set_host(&self, host: &str, patch: HostPatch) -> Result<(), DbError> {
+        self.frontier.set_host(host, patch).await
+    }
+    async fn maintain(&self) -> Result<u64, DbError> {
+        self.frontier.maintain().await
+    }
+    async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {
+        self.frontier.list(filter).await
+    }
+    async fn stats(&self) -> Result<Stats, DbError> {
+        self.frontier.stats().await
+    }
+}

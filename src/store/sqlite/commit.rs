@@ -1,0 +1,288 @@
+//! Making an outcome true, inside the writer's transaction.
+
+use feedmill_formats::url as web;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{lookup, read};
+use crate::db::DbError;
+use crate::frontier::sqlite::{Completed, complete, settle, take};
+use crate::frontier::{Candidate, Rules};
+use crate::model::{
+    ArticleFact, ArticleId, EntryFact, EntryId, FeedFact, FetchRecord, NewEvent, RobotsFact,
+    SourceId, TaskId, Ts, Verdict,
+};
+use crate::store::{Commit, Committed, SinkCursor, apply};
+
+/// How hard article texts are compressed.
+const TEXT_LEVEL: i32 = 3;
+
+pub(super) fn commit(
+    conn: &Connection,
+    commit: &Commit,
+    found: &[Candidate],
+    settled: Option<&Candidate>,
+    now: Ts,
+    rules: &Rules,
+) -> Result<Committed, DbError> {
+    let Commit { lease, outcome } = commit;
+    if let Some(fact) = &outcome.feed {
+        let version = lookup::feed(conn, lease.task.id)?.unwrap_or_default().version;
+        if version != fact.based_on {
+            return Ok(Committed::Conflict);
+        }
+    }
+    let answered_by = outcome.fetches.last().and_then(|fetch| web::parse(&fetch.url).ok());
+    let answered_by = answered_by.as_ref().map(web::host);
+    let done = Completed {
+        lease: lease.id,
+        task: lease.task.id,
+        next: &outcome.next,
+        reason: &outcome.reason,
+        validators: outcome.validators.as_ref(),
+        advice: outcome.host,
+        answered_by: answered_by.as_deref(),
+    };
+    if !complete(conn, &done, now, rules)? {
+        return Ok(Committed::Stale);
+    }
+    take(conn, found, now)?;
+    if let Some(settled) = settled {
+        take(conn, std::slice::from_ref(settled), now)?;
+        settle(conn, settled, now)?;
+    }
+    for fetch in &outcome.fetches {
+        put_fetch(conn, fetch)?;
+    }
+    if let Some(fact) = &outcome.robots {
+        put_robots(conn, fact, &lease.task.host)?;
+    }
+    if let Some(fact) = &outcome.feed {
+        put_feed(conn, lease.task.id, fact)?;
+    }
+    let mut events = Vec::new();
+    for fact in &outcome.entries {
+        events.extend(put_entry(conn, fact, lease.task.id, lease.task.source, now)?);
+    }
+    see_again(conn, &outcome.seen, now)?;
+    if let Some(fact) = &outcome.article {
+        events.extend(put_article(conn, fact, now)?);
+    }
+    events.extend(outcome.events.iter().cloned());
+    for event in &events {
+        put_event(conn, event, now)?;
+    }
+    Ok(Committed::Done)
+}
+
+fn put_fetch(conn: &Connection, fetch: &FetchRecord) -> Result<(), DbError> {
+    let raw = fetch.raw.as_ref();
+    conn.prepare_cached(
+        "INSERT OR IGNORE INTO fetch(id, task_id, at, url, status, code, bytes, elapsed_ms,
+           content_type, body_sha256, segment, offset, length)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?
+    .execute(params![
+        fetch.id.as_bytes().as_slice(),
+        fetch.task.0,
+        fetch.at.ms(),
+        fetch.url,
+        fetch.status,
+        fetch.code.number(),
+        i64::try_from(fetch.bytes).unwrap_or(i64::MAX),
+        i64::try_from(fetch.elapsed_ms).unwrap_or(i64::MAX),
+        fetch.content_type,
+        fetch.body_sha256,
+        raw.map(|raw| &raw.segment),
+        raw.map(|raw| i64::try_from(raw.offset).unwrap_or(i64::MAX)),
+        raw.map(|raw| i64::try_from(raw.length).unwrap_or(i64::MAX)),
+    ])?;
+    Ok(())
+}
+
+fn put_robots(conn: &Connection, fact: &RobotsFact, host: &str) -> Result<(), DbError> {
+    let body = match &fact.state.verdict {
+        Verdict::Rules(text) => Some(text),
+        Verdict::AllowAll => None,
+    };
+    conn.prepare_cached(
+        "INSERT INTO robots(origin, body, fetched_at, expires_at) VALUES(?1, ?2, ?3, ?4)
+         ON CONFLICT(origin) DO UPDATE SET body = excluded.body,
+           fetched_at = excluded.fetched_at, expires_at = excluded.expires_at",
+    )?
+    .execute((&fact.origin, body, fact.state.fetched_at.ms(), fact.state.expires_at.ms()))?;
+    // The pause that robots.txt asks for starts now: the host was released with the old one.
+    conn.prepare_cached(
+        "UPDATE host SET crawl_ms = ?2, next_at = max(next_at, coalesce(last_fetch_at, 0) + coalesce(?2, 0))
+         WHERE name = ?1",
+    )?
+    .execute((host, fact.crawl_delay_ms))?;
+    Ok(())
+}
+
+fn put_feed(conn: &Connection, task: TaskId, fact: &FeedFact) -> Result<(), DbError> {
+    let state = &fact.state;
+    conn.prepare_cached(
+        "INSERT INTO feed(task_id, version, title, failures, last_success, body_hash, interval_ms,
+           items, new_items)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9)
+         ON CONFLICT(task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
+           failures = excluded.failures, last_success = excluded.last_success,
+           body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
+           items = coalesce(?8, items), new_items = excluded.new_items",
+    )?
+    .execute(params![
+        task.0,
+        fact.based_on + 1,
+        state.title,
+        state.failures,
+        state.last_success.map(Ts::ms),
+        state.body_hash,
+        state.interval_ms,
+        fact.items,
+        fact.new_items,
+    ])?;
+    Ok(())
+}
+
+fn put_entry(
+    conn: &Connection,
+    fact: &EntryFact,
+    feed: TaskId,
+    source: Option<SourceId>,
+    now: Ts,
+) -> Result<Option<NewEvent>, DbError> {
+    let previous = read::entry(conn, fact.id)?;
+    let (row, event) = apply::entry(previous, fact.clone(), feed, source, now);
+    conn.prepare_cached(
+        "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
+           seen_count, fetch_id, slice_offset, slice_length, body)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+         ON CONFLICT(id) DO UPDATE SET link_hash = excluded.link_hash,
+           published = excluded.published, content_hash = excluded.content_hash,
+           last_seen = excluded.last_seen, seen_count = excluded.seen_count,
+           fetch_id = excluded.fetch_id, slice_offset = excluded.slice_offset,
+           slice_length = excluded.slice_length, body = excluded.body",
+    )?
+    .execute(params![
+        row.id.0,
+        feed.0,
+        fact.link_hash.map(|hash| *hash.as_bytes()),
+        row.entry.published.map(Ts::ms),
+        row.content_hash,
+        row.first_seen.ms(),
+        row.last_seen.ms(),
+        row.seen_count,
+        row.fetch.map(|id| *id.as_bytes()),
+        fact.slice.map(|(offset, _)| i64::try_from(offset).unwrap_or(i64::MAX)),
+        fact.slice.map(|(_, length)| i64::try_from(length).unwrap_or(i64::MAX)),
+        to_json(&row.entry)?,
+    ])?;
+    Ok(event)
+}
+
+fn see_again(conn: &Connection, seen: &[EntryId], now: Ts) -> Result<(), DbError> {
+    let mut update = conn.prepare_cached(
+        "UPDATE entry SET last_seen = ?2, seen_count = seen_count + 1 WHERE id = ?1",
+    )?;
+    for id in seen {
+        update.execute((id.0.as_slice(), now.ms()))?;
+    }
+    Ok(())
+}
+
+fn put_article(
+    conn: &Connection,
+    fact: &ArticleFact,
+    now: Ts,
+) -> Result<Option<NewEvent>, DbError> {
+    let previous = read::article(conn, fact.id)?;
+    let changed = previous.as_ref().is_none_or(|row| row.content_hash != fact.content_hash);
+    let twin: Option<[u8; 32]> = conn
+        .prepare_cached(
+            "SELECT id FROM article WHERE content_hash = ?1 AND id <> ?2 AND duplicate_of IS NULL
+             ORDER BY row LIMIT 1",
+        )?
+        .query_row((fact.content_hash, fact.id.as_bytes()), |row| row.get(0))
+        .optional()?;
+    let (row, event) = apply::article(previous, twin.map(ArticleId::from_bytes), fact, now);
+    let at: i64 = conn
+        .prepare_cached(
+            "INSERT INTO article(id, task_id, source_id, published, content_hash, simhash,
+               duplicate_of, revision, first_seen, last_seen, fetch_id, body)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+             ON CONFLICT(id) DO UPDATE SET source_id = excluded.source_id,
+               published = excluded.published, content_hash = excluded.content_hash,
+               simhash = excluded.simhash, duplicate_of = excluded.duplicate_of,
+               revision = excluded.revision, last_seen = excluded.last_seen,
+               fetch_id = excluded.fetch_id, body = excluded.body
+             RETURNING row",
+        )?
+        .query_row(
+            params![
+                row.id.as_bytes(),
+                row.task_id.0,
+                row.source.map(|source| source.0),
+                row.article.published.map(Ts::ms),
+                row.content_hash,
+                row.simhash.cast_signed(),
+                row.duplicate_of.map(|id| *id.as_bytes()),
+                row.revision,
+                row.first_seen.ms(),
+                row.last_seen.ms(),
+                row.fetch.map(|id| *id.as_bytes()),
+                to_json(&row.article)?,
+            ],
+            |row| row.get(0),
+        )?;
+    if changed {
+        let packed = zstd::bulk::compress(fact.text.as_bytes(), TEXT_LEVEL)
+            .map_err(|error| DbError::Engine(error.to_string()))?;
+        conn.prepare_cached("INSERT OR REPLACE INTO article_text(row, zstd) VALUES(?1, ?2)")?
+            .execute((at, packed))?;
+    }
+    Ok(event)
+}
+
+pub(super) fn put_event(conn: &Connection, event: &NewEvent, now: Ts) -> Result<(), DbError> {
+    conn.prepare_cached(
+        "INSERT INTO event(at, kind, subject, source_id, payload) VALUES(?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((
+        now.ms(),
+        event.kind.number(),
+        &event.subject,
+        event.source.map(|source| source.0),
+        to_json(&event.payload)?,
+    ))?;
+    Ok(())
+}
+
+pub(super) fn save_sink(
+    conn: &Connection,
+    name: &str,
+    cursor: &SinkCursor,
+    delivered: u64,
+    error: Option<&str>,
+    now: Ts,
+) -> Result<(), DbError> {
+    conn.prepare_cached(
+        "INSERT INTO sink(name, seq, state, delivered, last_error, updated_at)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT(name) DO UPDATE SET seq = excluded.seq, state = excluded.state,
+           delivered = delivered + excluded.delivered, last_error = excluded.last_error,
+           updated_at = excluded.updated_at",
+    )?
+    .execute((
+        name,
+        cursor.seq,
+        to_json(&cursor.state)?,
+        i64::try_from(delivered).unwrap_or(i64::MAX),
+        error,
+        now.ms(),
+    ))?;
+    Ok(())
+}
+
+pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, DbError> {
+    serde_json::to_string(value).map_err(|error| DbError::Engine(error.to_string()))
+}

@@ -1,0 +1,83 @@
+//! What a handler asks, answered from one snapshot.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::db::DbError;
+use crate::model::{
+    Ask, Entry, EntryId, Evidence, FeedState, Known, KnownEntry, RobotsState, TaskId, Ts, UrlHash,
+    Verdict,
+};
+
+pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
+    Ok(Known {
+        feed: ask.feed.map(|id| feed(conn, id)).transpose()?.flatten().unwrap_or_default(),
+        entries: entries(conn, &ask.entries)?,
+        robots: ask.robots.as_deref().map(|origin| robots(conn, origin)).transpose()?.flatten(),
+        evidence: ask.evidence.map(|hash| evidence(conn, hash)).transpose()?.flatten(),
+    })
+}
+
+pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, DbError> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT version, title, failures, last_success, body_hash, interval_ms
+             FROM feed WHERE task_id = ?1",
+        )?
+        .query_row([id.0], |row| {
+            Ok(FeedState {
+                version: row.get(0)?,
+                title: row.get(1)?,
+                failures: row.get(2)?,
+                last_success: row.get::<_, Option<i64>>(3)?.map(Ts::from_ms),
+                body_hash: row.get(4)?,
+                interval_ms: row.get(5)?,
+            })
+        })
+        .optional()?)
+}
+
+fn entries(conn: &Connection, ids: &[EntryId]) -> Result<HashMap<EntryId, KnownEntry>, DbError> {
+    let mut select = conn.prepare_cached("SELECT content_hash FROM entry WHERE id = ?1")?;
+    let mut known = HashMap::with_capacity(ids.len());
+    for id in ids {
+        let hash = select.query_row([id.0.as_slice()], |row| row.get(0)).optional()?;
+        if let Some(content_hash) = hash {
+            known.insert(*id, KnownEntry { content_hash });
+        }
+    }
+    Ok(known)
+}
+
+pub(super) fn robots(conn: &Connection, origin: &str) -> Result<Option<RobotsState>, DbError> {
+    Ok(conn
+        .prepare_cached("SELECT body, fetched_at, expires_at FROM robots WHERE origin = ?1")?
+        .query_row([origin], |row| {
+            let body: Option<String> = row.get(0)?;
+            Ok(RobotsState {
+                verdict: body.map_or(Verdict::AllowAll, Verdict::Rules),
+                fetched_at: Ts::from_ms(row.get(1)?),
+                expires_at: Ts::from_ms(row.get(2)?),
+            })
+        })
+        .optional()?)
+}
+
+fn evidence(conn: &Connection, page: UrlHash) -> Result<Option<Evidence>, DbError> {
+    let body: Option<String> = conn
+        .prepare_cached(
+            "SELECT body FROM entry WHERE link_hash = ?1 ORDER BY first_seen, row LIMIT 1",
+        )?
+        .query_row([page.as_bytes().as_slice()], |row| row.get(0))
+        .optional()?;
+    let Some(body) = body else { return Ok(None) };
+    let entry: Entry = serde_json::from_str(&body)
+        .map_err(|error| DbError::Corrupt { what: "entry", value: error.to_string() })?;
+    Ok(Some(Evidence {
+        title: entry.title,
+        summary: entry.summary,
+        authors: entry.authors.into_iter().filter_map(|person| person.name).collect(),
+        published: entry.published,
+    }))
+}

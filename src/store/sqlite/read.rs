@@ -1,0 +1,211 @@
+//! Reading back what is kept.
+
+use feedmill_formats::decode;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use serde::de::DeserializeOwned;
+
+use crate::db::DbError;
+use crate::frontier::sqlite::number;
+use crate::model::{
+    ArticleId, ArticleRow, Code, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, RawRef,
+    SourceId, TaskId, Ts,
+};
+use crate::store::{ArticleFilter, SinkCursor, Totals};
+
+/// A text never inflates beyond this.
+const TEXT_LIMIT: usize = 64 << 20;
+
+const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
+    a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
+
+fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, DbError> {
+    serde_json::from_str(text)
+        .map_err(|error| DbError::Corrupt { what, value: error.to_string() })
+}
+
+fn fetch_id(bytes: Option<[u8; 16]>) -> Option<FetchId> {
+    bytes.map(FetchId::from_bytes)
+}
+
+fn read_article(row: &Row<'_>) -> Result<(i64, ArticleRow), DbError> {
+    let body: String = row.get(11)?;
+    let article = ArticleRow {
+        id: ArticleId::from_bytes(row.get(1)?),
+        task_id: TaskId(row.get(2)?),
+        source: row.get::<_, Option<i64>>(3)?.map(SourceId),
+        article: from_json("article", &body)?,
+        content_hash: row.get(4)?,
+        simhash: row.get::<_, i64>(5)?.cast_unsigned(),
+        duplicate_of: row.get::<_, Option<[u8; 32]>>(6)?.map(ArticleId::from_bytes),
+        revision: row.get(7)?,
+        first_seen: Ts::from_ms(row.get(8)?),
+        last_seen: Ts::from_ms(row.get(9)?),
+        fetch: fetch_id(row.get(10)?),
+    };
+    Ok((row.get(0)?, article))
+}
+
+pub(super) fn article(conn: &Connection, id: ArticleId) -> Result<Option<ArticleRow>, DbError> {
+    Ok(article_row(conn, id)?.map(|(_, article)| article))
+}
+
+fn article_row(conn: &Connection, id: ArticleId) -> Result<Option<(i64, ArticleRow)>, DbError> {
+    let sql = format!("SELECT {ARTICLE_COLUMNS} FROM article a WHERE a.id = ?1");
+    let mut select = conn.prepare_cached(&sql)?;
+    let mut rows = select.query([id.as_bytes().as_slice()])?;
+    rows.next()?.map(read_article).transpose()
+}
+
+pub(super) fn article_with_text(
+    conn: &Connection,
+    id: ArticleId,
+) -> Result<Option<(ArticleRow, String)>, DbError> {
+    let Some((row, article)) = article_row(conn, id)? else { return Ok(None) };
+    let packed: Vec<u8> = conn
+        .prepare_cached("SELECT zstd FROM article_text WHERE row = ?1")?
+        .query_row([row], |row| row.get(0))?;
+    let corrupt = |value: String| DbError::Corrupt { what: "article text", value };
+    let text = decode::unzstd(&packed, TEXT_LIMIT).map_err(|error| corrupt(error.to_string()))?;
+    let text = String::from_utf8(text).map_err(|error| corrupt(error.to_string()))?;
+    Ok(Some((article, text)))
+}
+
+pub(super) fn articles(
+    conn: &Connection,
+    filter: &ArticleFilter,
+) -> Result<Vec<(i64, ArticleRow)>, DbError> {
+    let mut conditions = vec!["a.row < ?"];
+    let mut values = vec![Value::from(filter.before_row.unwrap_or(i64::MAX))];
+    if let Some(source) = &filter.source {
+        conditions.push("a.source_id IN (SELECT id FROM source WHERE ? IN (uuid, name))");
+        values.push(source.clone().into());
+    }
+    if let Some(since) = filter.since {
+        conditions.push("a.first_seen >= ?");
+        values.push(since.ms().into());
+    }
+    values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
+    let sql = format!(
+        "SELECT {ARTICLE_COLUMNS} FROM article a WHERE {} ORDER BY a.row DESC LIMIT ?",
+        conditions.join(" AND ")
+    );
+    let mut select = conn.prepare(&sql)?;
+    let mut rows = select.query(params_from_iter(values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read_article(row)?);
+    }
+    Ok(found)
+}
+
+pub(super) fn entry(conn: &Connection, id: EntryId) -> Result<Option<EntryRow>, DbError> {
+    let mut select = conn.prepare_cached(
+        "SELECT feed_id, body, content_hash, first_seen, last_seen, seen_count, fetch_id
+         FROM entry WHERE id = ?1",
+    )?;
+    let mut rows = select.query([id.0.as_slice()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let body: String = row.get(1)?;
+    Ok(Some(EntryRow {
+        id,
+        feed_id: TaskId(row.get(0)?),
+        entry: from_json("entry", &body)?,
+        content_hash: row.get(2)?,
+        first_seen: Ts::from_ms(row.get(3)?),
+        last_seen: Ts::from_ms(row.get(4)?),
+        seen_count: row.get(5)?,
+        fetch: fetch_id(row.get(6)?),
+    }))
+}
+
+pub(super) fn fetches(
+    conn: &Connection,
+    task: i64,
+    limit: usize,
+) -> Result<Vec<FetchRecord>, DbError> {
+    let mut select = conn.prepare_cached(
+        "SELECT id, at, url, status, code, bytes, elapsed_ms, content_type, body_sha256, segment,
+           offset, length FROM fetch WHERE task_id = ?1 ORDER BY at DESC LIMIT ?2",
+    )?;
+    let mut rows = select.query((task, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let segment: Option<String> = row.get(9)?;
+        let raw = match segment {
+            Some(segment) => Some(RawRef { segment, offset: row.get(10)?, length: row.get(11)? }),
+            None => None,
+        };
+        found.push(FetchRecord {
+            id: FetchId::from_bytes(row.get(0)?),
+            task: TaskId(task),
+            at: Ts::from_ms(row.get(1)?),
+            url: row.get(2)?,
+            status: row.get(3)?,
+            code: number("code", row.get(4)?, Code::from_number)?,
+            bytes: row.get(5)?,
+            elapsed_ms: row.get(6)?,
+            content_type: row.get(7)?,
+            body_sha256: row.get(8)?,
+            raw,
+        });
+    }
+    Ok(found)
+}
+
+pub(super) fn events_after(
+    conn: &Connection,
+    seq: i64,
+    limit: usize,
+) -> Result<Vec<Event>, DbError> {
+    let mut select = conn.prepare_cached(
+        "SELECT seq, at, kind, subject, source_id, payload FROM event
+         WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+    )?;
+    let mut rows = select.query((seq, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        let payload: String = row.get(5)?;
+        events.push(Event {
+            seq: row.get(0)?,
+            at: Ts::from_ms(row.get(1)?),
+            kind: number("event", row.get(2)?, EventKind::from_number)?,
+            subject: row.get(3)?,
+            source: row.get::<_, Option<i64>>(4)?.map(SourceId),
+            payload: from_json("event", &payload)?,
+        });
+    }
+    Ok(events)
+}
+
+pub(super) fn sink(conn: &Connection, name: &str) -> Result<Option<SinkCursor>, DbError> {
+    let found: Option<(i64, String)> = conn
+        .prepare_cached("SELECT seq, state FROM sink WHERE name = ?1")?
+        .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    found
+        .map(|(seq, state)| Ok(SinkCursor { seq, state: from_json("sink", &state)? }))
+        .transpose()
+}
+
+pub(super) fn totals(conn: &Connection) -> Result<Totals, DbError> {
+    Ok(conn.query_row(
+        "SELECT (SELECT count(*) FROM source), (SELECT count(*) FROM entry),
+           (SELECT count(*) FROM article), (SELECT count(*) FROM article WHERE duplicate_of IS NOT NULL),
+           (SELECT count(*) FROM fetch), (SELECT count(*) FROM fetch WHERE status = 304),
+           (SELECT coalesce(sum(bytes), 0) FROM fetch), (SELECT count(*) FROM event)",
+        [],
+        |row| {
+            Ok(Totals {
+                sources: row.get(0)?,
+                entries: row.get(1)?,
+                articles: row.get(2)?,
+                duplicates: row.get(3)?,
+                requests: row.get(4)?,
+                not_modified: row.get(5)?,
+                bytes: row.get(6)?,
+                events: row.get(7)?,
+            })
+        },
+    )?)
+}
