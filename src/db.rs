@@ -10,6 +10,12 @@ pub use lock::{EngineLock, LockError};
 pub use rusqlite::Connection;
 pub use sqlite::Db;
 
+/// Bytes free on the disk that holds a directory.
+pub fn free_bytes(dir: &std::path::Path) -> std::io::Result<u64> {
+    let disk = rustix::fs::statvfs(dir)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 /// Why the database did not do what it was asked to.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DbError {

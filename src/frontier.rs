@@ -140,6 +140,9 @@ pub trait Frontier: Send + Sync {
     /// When the next task of these lanes can be handed out; `None` when nothing waits.
     async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError>;
 
+    /// Whether a task of these lanes is due and could be served soon: its host is not blocked.
+    async fn has_work(&self, lanes: &[Lane]) -> Result<bool, DbError>;
+
     /// Waits until something was submitted or completed by this process.
     async fn changed(&self);
 

@@ -15,11 +15,18 @@
 
 pub mod model;
 
-pub mod archive;
 pub mod frontier;
-pub mod handle;
 pub mod schedule;
+
+pub mod fetch;
+
+pub mod archive;
+pub mod handle;
 pub mod store;
+
+pub mod sinks;
+
+pub mod app;
 
 pub mod clock;
 pub mod config;

@@ -167,6 +167,9 @@ pub trait Store: Frontier {
     /// Events after a place in the log, in order.
     async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError>;
 
+    /// Waits until this process wrote to the log.
+    async fn logged(&self);
+
     /// How far a sink has come; `None` when it never ran.
     async fn sink(&self, name: &str) -> Result<Option<SinkCursor>, DbError>;
 

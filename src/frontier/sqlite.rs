@@ -23,7 +23,7 @@ use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
 
 pub(crate) use complete::{Completed, complete};
 pub(crate) use rows::{
-    SOURCE_COLUMNS, load_task, number, park, read_source, resume, settle,
+    SOURCE_COLUMNS, number, park, read_source, resume, settle,
 };
 pub(crate) use submit::take;
 
@@ -108,6 +108,11 @@ impl Frontier for SqliteFrontier {
     async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
         let lanes = lanes.to_vec();
         self.db.read(move |conn| claim::next_due(conn, &lanes)).await
+    }
+
+    async fn has_work(&self, lanes: &[Lane]) -> Result<bool, DbError> {
+        let (lanes, now) = (lanes.to_vec(), self.clock.now());
+        self.db.read(move |conn| claim::has_work(conn, &lanes, now)).await
     }
 
     async fn changed(&self) {

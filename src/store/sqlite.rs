@@ -5,8 +5,11 @@ mod lookup;
 mod read;
 mod sources;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use tokio::sync::Notify;
 
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, SinkCursor, SourceError, Store, Totals,
@@ -28,6 +31,7 @@ pub struct SqliteStore {
     db: Db,
     clock: Clock,
     frontier: SqliteFrontier,
+    logged: Arc<Notify>,
 }
 
 impl SqliteStore {
@@ -35,7 +39,7 @@ impl SqliteStore {
     #[must_use]
     pub fn new(db: Db, clock: Clock, rules: Rules) -> Self {
         let frontier = SqliteFrontier::new(db.clone(), clock.clone(), rules);
-        Self { db, clock, frontier }
+        Self { db, clock, frontier, logged: Arc::default() }
     }
 
     /// The frontier within.
@@ -74,6 +78,7 @@ impl Store for SqliteStore {
         // The writer puts what waits together into one transaction, a savepoint each.
         let done = join_all(batch.into_iter().map(|commit| self.commit_one(commit))).await;
         self.frontier.wake();
+        self.logged.notify_waiters();
         done
     }
 
@@ -141,6 +146,10 @@ impl Store for SqliteStore {
         self.db.read(move |conn| read::events_after(conn, seq, limit)).await
     }
 
+    async fn logged(&self) {
+        self.logged.notified().await;
+    }
+
     async fn sink(&self, name: &str) -> Result<Option<SinkCursor>, DbError> {
         let name = name.to_owned();
         self.db.read(move |conn| read::sink(conn, &name)).await
@@ -182,6 +191,9 @@ impl Frontier for SqliteStore {
     }
     async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
         self.frontier.next_due(lanes).await
+    }
+    async fn has_work(&self, lanes: &[Lane]) -> Result<bool, DbError> {
+        self.frontier.has_work(lanes).await
     }
     async fn changed(&self) {
         self.frontier.changed().await;

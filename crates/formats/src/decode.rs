@@ -299,14 +299,14 @@ mod tests {
 
     #[test]
     fn a_bomb_stops_at_the_limit() {
-        let zeros = vec![0; 20_000_000];
+        let zeros = vec![0; 2_000_000];
         for (coding, bomb) in [
             ("gzip", gz(&zeros)),
             ("deflate", zlib(&zeros)),
             ("br", br(&zeros)),
             ("zstd", zst(&zeros)),
         ] {
-            assert!(bomb.len() < 50_000);
+            assert!(bomb.len() < 5_000);
             assert_eq!(code(&bomb, coding), "too_large", "{coding}");
         }
         assert_eq!(capped(TEXT, None, 10).unwrap_err().code(), "too_large");

@@ -57,8 +57,10 @@ impl Robots {
             return true;
         }
         let mut longest = [None, None];
-        for agent in self.lines_for(agent) {
-            for rule in self.groups.get(agent.group).into_iter().flatten() {
+        let mut groups: Vec<usize> = self.lines_for(agent).iter().map(|line| line.group).collect();
+        groups.dedup();
+        for group in groups {
+            for rule in self.groups.get(group).into_iter().flatten() {
                 let [disallow, allow] = &mut longest;
                 let best = if rule.allow { allow } else { disallow };
                 // Only a longer rule can change anything, so only that is matched.
@@ -156,8 +158,11 @@ impl Reader {
         group.push(Rule { allow, pattern: Pattern::new(&text) });
     }
 
+    /// Sets the delay of the agents just named; the first of several counts.
     fn delay(&mut self, value: &[u8]) {
-        self.in_delay = true;
+        if std::mem::replace(&mut self.in_delay, true) {
+            return;
+        }
         let seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse::<f64>().ok());
         let delay = seconds.filter(|s| *s >= 0.0).map(|s| s.min(MAX_DELAY.as_secs_f64()));
         for agent in self.robots.agents.iter_mut().skip(self.delay_from) {
@@ -353,6 +358,15 @@ mod tests {
         let path = format!("/{}", "a".repeat(50_000));
         assert!(allows(&robots, "feedmill", &path));
         assert!(allows(&robots, "feedmill", &format!("{path}c")));
+    }
+
+    #[test]
+    fn an_agent_named_a_thousand_times_costs_one_look_at_its_rules() {
+        let agents = "user-agent: *\n".repeat(15_000);
+        let rules = "disallow: /*b\ncrawl-delay: 1\n".repeat(8_000);
+        let robots = Robots::parse(format!("{agents}{rules}").as_bytes());
+        assert!(robots.allows("feedmill", "/a"));
+        assert_eq!(robots.crawl_delay("feedmill"), Some(Duration::from_secs(1)));
     }
 
     #[test]

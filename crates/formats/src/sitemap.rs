@@ -158,12 +158,14 @@ fn read_xml(document: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
     let item = if root == "sitemapindex" { "sitemap" } else { "url" };
     let mut sitemap = Sitemap::default();
     let mut page: Option<SitemapUrl> = None;
+    // Text directly in an item: its address, where the element for it was forgotten.
+    let mut stray = String::new();
     let mut is_closed = false;
     loop {
         match scanner.next() {
             Node::Open(tag) if tag.local() == item => {
                 // The end tag of the one before may have been forgotten.
-                sitemap.add(page.replace(SitemapUrl::default()), root);
+                sitemap.add(page.replace(SitemapUrl::default()), &mut stray, root);
                 if tag.empty {
                     page = None;
                 }
@@ -174,8 +176,9 @@ fn read_xml(document: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
                     sitemap.field(page, &tag, text);
                 }
             }
-            Node::Close(name) if local(name) == item => sitemap.add(page.take(), root),
+            Node::Close(name) if local(name) == item => sitemap.add(page.take(), &mut stray, root),
             Node::Close(name) => is_closed |= local(name) == root,
+            Node::Text(text) if page.is_some() => stray.push_str(&text),
             Node::Text(_) => {}
             Node::End => break,
         }
@@ -232,17 +235,17 @@ fn text_of(scanner: &mut Scanner<'_>, tag: &Tag<'_>) -> Option<String> {
 impl Sitemap {
     fn field(&mut self, page: &mut SitemapUrl, tag: &Tag<'_>, text: Option<String>) {
         let Some(text) = text else { return };
-        let is_news = tag.name.starts_with("news:") || tag.name.starts_with("n:");
-        match (is_news, tag.local()) {
-            // Images and videos have a location too, in their own vocabularies.
-            (false, "loc") if !tag.name.starts_with("image:") && page.loc.is_empty() => {
-                page.loc = text;
-            }
-            (false, "lastmod") => page.lastmod = self.date(&text),
-            (_, "publication_date") => news(page).published = self.date(&text),
-            (true, "title") => news(page).title = Some(text::plain(&text)),
-            (true, "name") => news(page).publication = Some(text::plain(&text)),
-            (true, "language") => news(page).language = Some(text),
+        // Images and videos have locations, titles and dates of their own.
+        if tag.name.starts_with("image:") || tag.name.starts_with("video:") {
+            return;
+        }
+        match &*tag.kind() {
+            "loc" => page.loc = text,
+            "lastmod" => page.lastmod = self.date(&text),
+            "publication_date" => news(page).published = self.date(&text),
+            "title" => news(page).title = Some(text::plain(&text)),
+            "name" => news(page).publication = Some(text::plain(&text)),
+            "language" => news(page).language = Some(text),
             _ => {}
         }
     }
@@ -256,8 +259,12 @@ impl Sitemap {
     }
 
     /// Takes what was read of an item; one without an address is left out.
-    fn add(&mut self, page: Option<SitemapUrl>, root: &str) {
-        let Some(page) = page else { return };
+    fn add(&mut self, page: Option<SitemapUrl>, stray: &mut String, root: &str) {
+        let stray = std::mem::take(stray);
+        let Some(mut page) = page else { return };
+        if page.loc.is_empty() {
+            page.loc = text::one_line(&stray);
+        }
         if !is_web(&page.loc) {
             self.warn("bad_url", &page.loc);
         } else if root == "sitemapindex" {
@@ -345,6 +352,15 @@ mod tests {
         let locs: Vec<_> = sitemap.children.iter().map(|child| child.loc.as_str()).collect();
         assert_eq!(locs, ["https://example.com/1.xml", "https://example.com/2.xml.gz"]);
         assert!(sitemap.children[0].lastmod.is_some());
+    }
+
+    #[test]
+    fn an_address_may_stand_in_the_item_itself() {
+        let sitemap = read(
+            "<sm:sitemapindex><sm:sitemap>\n https://example.com/?a=1&amp;b=2 \n</sm:sitemap>\
+             </sm:sitemapindex>",
+        );
+        assert_eq!(sitemap.children[0].loc, "https://example.com/?a=1&b=2");
     }
 
     #[test]

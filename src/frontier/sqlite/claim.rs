@@ -332,6 +332,25 @@ pub(super) fn next_due(conn: &Connection, lanes: &[Lane]) -> Result<Option<Ts>, 
     Ok(earliest.map(Ts::from_ms))
 }
 
+/// Whether a task of these lanes is due on a host that is not blocked.
+pub(super) fn has_work(conn: &Connection, lanes: &[Lane], now: Ts) -> Result<bool, DbError> {
+    for lane in lanes {
+        let top = top_column(*lane);
+        let waits: bool = conn
+            .prepare_cached(&format!(
+                "SELECT EXISTS(SELECT 1 FROM host WHERE {top} IS NOT NULL AND blocked_until <= ?1)
+                 OR EXISTS(SELECT 1 FROM delayed d JOIN task t ON t.id = d.task_id
+                   JOIN host h ON h.id = t.host_id
+                   WHERE d.due <= ?1 AND t.lane = ?2 AND h.blocked_until <= ?1)"
+            ))?
+            .query_row((now.ms(), lane.number()), |row| row.get(0))?;
+        if waits {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Ends every lease: their holder is gone. Each counts as a strike, and the host gets its pause,
 /// because a request may have been under way.
 pub(super) fn free_leases(conn: &Connection, now: Ts, rules: &Rules) -> Result<u64, DbError> {

@@ -104,6 +104,7 @@ struct View<'a> {
     prose: Sums,
     /// Characters of it that are known to be of the article.
     anchored: Sums,
+    /// Characters that are not cut, in links and in all.
     links: Sums,
     chars: Sums,
 }
@@ -118,8 +119,9 @@ impl<'a> View<'a> {
             Some(anchors) if !is_cut(block) && anchors.hold(block) => block.chars,
             _ => 0,
         }));
-        let links = Sums::new(page.blocks.iter().map(|block| block.link_chars));
-        let chars = Sums::new(page.blocks.iter().map(|block| block.chars));
+        let left = |chars: usize, block: &Block| if is_cut(block) { 0 } else { chars };
+        let links = Sums::new(page.blocks.iter().map(|block| left(block.link_chars, block)));
+        let chars = Sums::new(page.blocks.iter().map(|block| left(block.chars, block)));
         Self { page, title, cut, prose, anchored, links, chars }
     }
 
@@ -168,7 +170,8 @@ impl<'a> View<'a> {
         if let Some(node) = most(&tagged("article")).filter(|node| fits(node, 40)) {
             return (node, "article_tag");
         }
-        if let Some(node) = self.best_scored().filter(|node| fits(node, 50)) {
+        let scored = self.best_scored().map(|node| self.with_prose_around(node));
+        if let Some(node) = scored.filter(|node| fits(node, 50)) {
             return (node, "score");
         }
         if let Some(node) = most(&tagged("main")).filter(|node| fits(node, 50)) {
@@ -199,6 +202,26 @@ impl<'a> View<'a> {
             },
         );
         if twin && own.tag != "article" { own.parent } else { node }
+    }
+
+    /// The element around it, as long as that adds prose and next to no links.
+    fn with_prose_around(&self, node: usize) -> usize {
+        let mut best = node;
+        let mut outer = node;
+        while let Some(parent) = self.page.nodes.get(outer).map(|node| node.parent)
+            && parent != outer
+        {
+            outer = parent;
+            let prose = self.prose_of(outer) - self.prose_of(best);
+            let links = self.links.over(self.range(outer)) - self.links.over(self.range(best));
+            if links * 3 > prose {
+                break;
+            }
+            if prose > 0 {
+                best = outer;
+            }
+        }
+        best
     }
 
     /// The element whose own paragraphs say most: prose counts for the element around it, half
@@ -327,10 +350,12 @@ impl<'a> View<'a> {
     /// Without the weak lines at both ends: labels, buttons, names.
     fn trim(&self, mut blocks: Vec<&'a Block>) -> Vec<&'a Block> {
         let weak = |block: &&Block| {
-            let kept = matches!(self.page.tag_of(block), "p" | "li" | "blockquote" | "pre" | "tr");
-            !clean::ends_sentence(&block.text)
-                && block.chars < if kept { 25 } else { 80 }
-                && !self.is_heading(block)
+            let short = match self.page.tag_of(block) {
+                "tr" | "pre" | "blockquote" => 0,
+                "p" | "li" => 25,
+                _ => 80,
+            };
+            block.chars < short && !self.is_heading(block) && !clean::ends_sentence(&block.text)
         };
         while blocks.last().is_some_and(|block| weak(block) || self.is_heading(block)) {
             blocks.pop();
@@ -381,14 +406,14 @@ fn cut(page: &Page, title: &str) -> Vec<bool> {
             .is_some_and(|at| (node.blocks.0..node.blocks.1).contains(&at) && node.tag != "h1");
         let held = prose.over(node.blocks);
         let protected = holds_headline || cores.over((index, node.end)) > 0;
-        let bulk = held * 2 >= whole && held > 0;
+        let holds = |percent: usize| held > 0 && held * 100 >= whole * percent;
         let small = chars.over(node.blocks) < 400;
         let apart = node.hints.apart
             || matches!(node.tag, "nav" | "menu" | "footer" | "aside" | "figcaption")
             || node.tag == "header" && !outer(&in_article);
         let aside = node.hints.aside || node.hints.hidden || node.tag == "form";
         let facts = node.hints.facts && small;
-        let cuts = !protected && (apart || (aside || facts) && !bulk);
+        let cuts = !protected && (apart && !holds(85) || (aside || facts) && !holds(50));
         if let (Some(own_cut), Some(own_within)) = (cut.get_mut(index), in_article.get_mut(index)) {
             *own_within = within;
             *own_cut = cuts;

@@ -49,6 +49,12 @@ pub(super) fn read(scripts: &[String]) -> Ld {
     };
     let article = articles.rev().max_by_key(|object| told(object));
     let mut ld = article.map(|article| from_article(article, &by_id)).unwrap_or_default();
+    if ld.published.is_none() {
+        let page =
+            objects.iter().find(|object| types(object).any(|name| name.ends_with("WebPage")));
+        let page = page.map(|page| from_article(page, &by_id)).unwrap_or_default();
+        (ld.published, ld.updated) = (page.published, ld.updated.or(page.updated));
+    }
     if ld.publisher.is_none() {
         let site = objects.iter().find(|object| {
             types(object).any(|name| matches!(name, "NewsMediaOrganization" | "WebSite"))

@@ -9,6 +9,7 @@ use super::Evidence;
 use super::clean::{self, fold, likeness};
 use super::jsonld::{self, Ld};
 use crate::date::{self, Ts};
+use crate::simhash::words;
 use crate::url::{self, Url};
 
 /// The most elements of one kind that are looked at.
@@ -372,12 +373,13 @@ fn title(declared: &Declared, base: Option<&Url>, evidence: &Evidence<'_>) -> St
     let named = declared.headings.iter().filter(|heading| !site.is_name(heading));
     let headings: Vec<&String> = named.take(6).collect();
     let cut = |title: Option<String>| title.map(|title| site.cut(&title, &headings));
+    let page_title = |title| cut(title).map(|title| without_short_end(&title));
     let candidates: Vec<String> = [
         cut(declared.ld.headline.clone()),
-        cut(declared.meta_of("og:title")),
-        cut(declared.meta_of("twitter:title")),
+        page_title(declared.meta_of("og:title")),
+        page_title(declared.meta_of("twitter:title")),
         evidence.title.and_then(clean::plain),
-        cut(declared.title.clone()),
+        page_title(declared.title.clone()),
     ]
     .into_iter()
     .flatten()
@@ -399,6 +401,15 @@ fn title(declared: &Declared, base: Option<&Url>, evidence: &Evidence<'_>) -> St
         .or_else(|| declared.headings.first().cloned())
         .or_else(|| declared.title.clone())
         .unwrap_or_default()
+}
+
+/// Without a last part of few words after three or more: the site's name, though not declared.
+fn without_short_end(title: &str) -> String {
+    let ends = SEPARATORS.iter().filter_map(|separator| title.rsplit_once(separator));
+    let cut = ends
+        .map(|(start, end)| (start.trim(), words(end).count()))
+        .find(|(start, end)| *end <= 4 && words(start).count() >= 3);
+    cut.map_or(title, |(start, _)| start).to_owned()
 }
 
 /// What the site is called, in one case.

@@ -506,14 +506,14 @@ mod tests {
     #[test]
     fn elements_own_their_blocks() {
         let page = Page::read(&Document::from(
-            "<body><p>a<article class=x><p>b <a href=/>c</a><time>d</time></article><p>e",
+            "<body><p>a<article class=x><p>b<a href=/>c</a><time>d</time></article><p>e",
         ));
         let article = page.nodes.iter().find(|node| node.tag == "article").unwrap();
         assert_eq!(article.blocks, (1, 2));
         assert_eq!(page.nodes[0].blocks, (0, 3));
         assert_eq!(page.nodes[0].end, page.nodes.len());
         let block = &page.blocks[1];
-        assert_eq!((block.text.as_str(), block.link_chars, block.has_time), ("b cd", 1, true));
+        assert_eq!((block.text.as_str(), block.link_chars, block.has_time), ("bcd", 1, true));
         assert_eq!(page.tag_of(block), "p");
     }
 

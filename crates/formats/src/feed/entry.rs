@@ -29,6 +29,9 @@ impl<T> Ranked<T> {
     }
 }
 
+/// The most categories, files or authors that one entry or feed can have.
+const MOST: usize = 200;
+
 /// An entry while its element is read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
@@ -60,7 +63,7 @@ impl Draft {
         let updated = read(&self.updated.take());
         let best = self.authors.iter().map(|(rank, _)| *rank).min();
         let mut authors: Vec<Author> = Vec::new();
-        for (rank, author) in self.authors {
+        for (rank, author) in self.authors.into_iter().take(MOST) {
             if Some(rank) == best && !authors.contains(&author) {
                 authors.push(author);
             }
@@ -104,8 +107,9 @@ impl Draft {
 
     /// Adds a file, once.
     pub(super) fn enclose(&mut self, enclosure: Enclosure) {
-        if self.entry.enclosures.iter().all(|known| known.url != enclosure.url) {
-            self.entry.enclosures.push(enclosure);
+        let files = &mut self.entry.enclosures;
+        if files.len() < MOST && files.iter().all(|known| known.url != enclosure.url) {
+            files.push(enclosure);
         }
     }
 }
@@ -121,7 +125,7 @@ pub(super) struct Link {
 /// Adds a category, once.
 pub(super) fn file_under(categories: &mut Vec<String>, category: Option<String>) {
     let category = category.map(|category| text::plain(&category)).unwrap_or_default();
-    if !category.is_empty() && !categories.contains(&category) {
+    if !category.is_empty() && categories.len() < MOST && !categories.contains(&category) {
         categories.push(category);
     }
 }

@@ -308,8 +308,7 @@ fn category(tag: &Tag<'_>, leaf: &Leaf<'_>) -> Option<String> {
 
 /// Podcasts list their keywords in one element.
 fn keywords(categories: &mut Vec<String>, leaf: &Leaf<'_>) {
-    const MOST: usize = 100;
-    for keyword in leaf.line().unwrap_or_default().split(',').take(MOST) {
+    for keyword in leaf.line().unwrap_or_default().split(',') {
         file_under(categories, Some(keyword.to_owned()));
     }
 }

@@ -313,7 +313,10 @@ fn limits_hold() {
     assert_eq!((feed.entries.len(), codes(&feed)), (2, vec!["too_many_items"]));
     let long = format!("<rss><channel><title>{}</title></channel></rss>", "&amp;\u{e9}".repeat(50));
     let feed = read(&long).unwrap();
+    assert_eq!(codes(&feed), ["text_cut"]);
     assert!(feed.title.unwrap().len() <= 20);
+    let long = format!("<rss><channel><title>{}</title></channel></rss>", "x".repeat(50));
+    assert_eq!(read(&long).unwrap().title.unwrap().len(), 20);
     let deep = format!("<rss><channel>{}", "<x>".repeat(20));
     assert_eq!(read(&deep).unwrap_err().code(), "too_deep");
     let deep = format!("<rss><channel><title>{}", "<b>".repeat(20));
@@ -321,6 +324,12 @@ fn limits_hold() {
     assert_eq!(read(&" ".repeat(10_001)).unwrap_err().code(), "too_large");
     let enclosure = "<rss><channel><item><enclosure type='a/b' url='u'/></item></channel></rss>";
     assert!(read(enclosure).unwrap().entries[0].enclosures.is_empty());
+}
+
+#[test]
+fn a_flood_of_categories_is_cut_off() {
+    let categories: String = (0..50_000).map(|n| format!("<category>{n}</category>")).collect();
+    assert_eq!(item(&categories).categories.len(), 200);
 }
 
 #[test]

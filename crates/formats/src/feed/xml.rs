@@ -353,10 +353,10 @@ pub(super) struct Leaf<'a> {
 
 impl<'a> Leaf<'a> {
     fn push(&mut self, text: Cow<'a, str>, limit: usize) {
-        if self.text.is_empty() {
+        let room = limit.saturating_sub(self.text.len());
+        if self.text.is_empty() && text.len() <= room {
             self.text = text;
-        } else if self.text.len() < limit {
-            let room = limit - self.text.len();
+        } else if room > 0 {
             self.text.to_mut().push_str(cut(&text, room));
         }
     }

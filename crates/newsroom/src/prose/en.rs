@@ -248,7 +248,7 @@ pub(crate) const WORDS: Words = Words {
         "It took {m} meetings before {s} {v} {x}.",
         "According to {p}, {o} {v} {x} {r}.",
         "For {c}, {n} kilometres away, the news came {t}.",
-        "{o}, founded {n} weeks ago, {v} {x} and {x}.",
+        "{O}, founded {n} weeks ago, {v} {x} and {x}.",
         "\u{201c}{q}. {q},\u{201d} {p} wrote in a letter to {o}.",
         "Of the {n} objections, {m} came from {c}.",
         "What remains is {x}, and {s} that {v} it {t}.",

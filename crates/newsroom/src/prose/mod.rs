@@ -135,6 +135,9 @@ struct Cast {
     times: Vec<&'static str>,
     circumstances: Vec<&'static str>,
     quotations: Vec<&'static str>,
+    /// The turns of phrase of whoever wrote it: without a choice among them, all stories would
+    /// look like near-duplicates to a fingerprint.
+    sentences: Vec<&'static str>,
 }
 
 impl Cast {
@@ -150,12 +153,13 @@ impl Cast {
             people: (0..4).map(|_| person(words, rng)).collect(),
             places,
             organisations,
-            subjects: rng.some(words.subjects, 6),
+            subjects: rng.some(words.subjects, 5),
             verbs: rng.some(words.verbs, 8),
-            objects: rng.some(words.objects, 9),
+            objects: rng.some(words.objects, 7),
             times: rng.some(words.times, 6),
             circumstances: rng.some(words.circumstances, 6),
-            quotations: rng.some(words.quotations, 6),
+            quotations: rng.some(words.quotations, 5),
+            sentences: rng.some(words.sentences, 8),
         }
     }
 
@@ -188,9 +192,10 @@ impl Cast {
         }
     }
 
-    /// Fills the slots of a pattern.
+    /// Fills the slots of a pattern; what stands in one already is avoided in the next.
     fn say(&self, pattern: &str, rng: &mut Rng) -> String {
         let mut said = String::with_capacity(pattern.len() * 2);
+        let mut fillings: Vec<String> = Vec::new();
         let mut letters = pattern.chars();
         while let Some(letter) = letters.next() {
             if letter != '{' {
@@ -199,12 +204,19 @@ impl Cast {
             }
             let name = letters.next().unwrap_or_default();
             letters.next();
-            let filling = self.slot(name.to_ascii_lowercase(), rng);
+            let mut filling = self.slot(name.to_ascii_lowercase(), rng);
+            for _ in 0..4 {
+                if !fillings.contains(&filling) {
+                    break;
+                }
+                filling = self.slot(name.to_ascii_lowercase(), rng);
+            }
             if name.is_ascii_uppercase() {
                 said.push_str(&capitalised(&filling));
             } else {
                 said.push_str(&filling);
             }
+            fillings.push(filling);
         }
         said
     }
@@ -265,7 +277,7 @@ pub(crate) fn body(language: Language, key: &[u64]) -> Vec<Block> {
         }
         let patterns = rng.between(2, 5);
         sentences
-            .extend(rng.some(words.sentences, patterns).iter().map(|it| cast.say(it, &mut rng)));
+            .extend(rng.some(&cast.sentences, patterns).iter().map(|it| cast.say(it, &mut rng)));
         let text = sentences.join(" ");
         let quoted = index > 1 && rng.chance(0.08);
         blocks.push(if quoted { Block::Quotation(text) } else { Block::Paragraph(text) });
@@ -304,14 +316,21 @@ mod tests {
     }
 
     #[test]
-    fn two_stories_share_few_sentences() {
-        let sentences = |number: u64| -> HashSet<String> {
-            let texts = body(Language::En, &[9, number]);
-            texts.iter().flat_map(|it| it.text().split(". ").map(str::to_owned)).collect()
-        };
-        for number in 0..50 {
-            let (one, other) = (sentences(number), sentences(number + 1));
-            assert!(one.intersection(&other).count() <= 1);
+    fn no_two_stories_are_near_duplicates() {
+        for language in Language::ALL {
+            let shingles: Vec<HashSet<Vec<String>>> = (0..40)
+                .map(|number| {
+                    let text = joined(&body(language, &[9, number]));
+                    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+                    words.windows(3).map(<[String]>::to_vec).collect()
+                })
+                .collect();
+            for (index, one) in shingles.iter().enumerate() {
+                for other in &shingles[..index] {
+                    let common = one.intersection(other).count();
+                    assert!(common * 2 < one.len().min(other.len()), "{common} of {}", one.len());
+                }
+            }
         }
     }
 }

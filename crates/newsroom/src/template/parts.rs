@@ -37,7 +37,8 @@ pub(crate) fn body(page: &Page<'_>, style: &BodyStyle) -> String {
             _ => inline(block.text(), page.related.first(), &mut rng),
         };
         html.extend([open, &text, close, "\n"]);
-        if let Some(inserted) = between(page, index) {
+        if let Some(inserted) = between(page, index).filter(|_| !matches!(block, Block::Heading(_)))
+        {
             html.extend([style.aside.0, &inserted, style.aside.1, "\n"]);
         }
     }
@@ -56,8 +57,8 @@ fn between(page: &Page<'_>, index: usize) -> Option<String> {
             labels.advertisement,
             escape(labels.advert)
         )),
-        3 if furniture.newsletter => Some(newsletter(page)),
-        4 => page.related.get(1).map(|it| {
+        4 if furniture.newsletter => Some(newsletter(page)),
+        5 => page.related.get(1).map(|it| {
             format!(r#"<div class="read-also">{}: {}</div>"#, labels.related, anchor(it))
         }),
         _ => None,

@@ -1,0 +1,262 @@
+//! Builds the parts from the configuration, starts them, and stops them in order: first what
+//! claims, then what is under way, then what commits, then the sinks, then the database.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use feedmill_formats::url::KeyRules;
+
+use crate::archive::{self, Archive, ArchiveError};
+use crate::clock::Clock;
+use crate::config::{Config, Sink as SinkConfig};
+use crate::db::{Db, DbError, EngineLock, LockError};
+use crate::fetch::{
+    Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, ServeSettings, Server,
+};
+use crate::frontier::{Frontier, Rules};
+use crate::handle::House;
+use crate::model::Lane;
+use crate::schedule::Policy;
+use crate::sinks::{self, Sink};
+use crate::store::{SqliteStore, Store};
+
+pub use crate::fetch::{Mode, Progress, Snapshot};
+
+/// Sinks get this long to hand over the rest of the log when the engine stops.
+const LAST_DELIVERY: Duration = Duration::from_secs(20);
+
+/// Why the house could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The data directory cannot be made.
+    #[error("cannot make the data directory {dir}: {source}; choose another with --data-dir or data_dir")]
+    DataDir {
+        /// Which.
+        dir: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Another engine runs, or the directory cannot be written.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The database cannot be used.
+    #[error(transparent)]
+    Db(#[from] DbError),
+    /// The archive cannot be used.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The HTTP client cannot be made.
+    #[error("cannot make the HTTP client: {0}")]
+    Client(#[from] FetchError),
+}
+
+impl AppError {
+    /// The stable name of the failure.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::DataDir { .. } => "data_dir",
+            Self::Lock(LockError::Held { .. }) => "engine_running",
+            Self::Lock(LockError::Unwritable { .. }) => "data_dir_unwritable",
+            Self::Db(error) => error.code(),
+            Self::Archive(error) => error.code(),
+            Self::Client(_) => "client",
+        }
+    }
+
+    /// What the process ends with: 1, because the command line and the configuration were fine.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        1
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Until when.
+    pub mode: Mode,
+    /// Which lanes to serve.
+    pub lanes: Vec<Lane>,
+}
+
+/// Opens the store, making directory and database when they are missing.
+pub async fn open(config: &Config, clock: &Clock) -> Result<SqliteStore, AppError> {
+    make_dir(&config.data_dir)?;
+    let path = config.database_path();
+    let db = tokio::task::spawn_blocking(move || Db::open(&path))
+        .await
+        .map_err(|error| DbError::Engine(error.to_string()))??;
+    Ok(SqliteStore::new(db, clock.clone(), rules(config, clock)))
+}
+
+fn make_dir(dir: &Path) -> Result<(), AppError> {
+    fs::create_dir_all(dir)
+        .map_err(|source| AppError::DataDir { dir: dir.display().to_string(), source })
+}
+
+/// Runs the engine until it is told to stop, or until everything due is done.
+pub async fn run(
+    config: &Config,
+    clock: &Clock,
+    options: RunOptions,
+    stop: CancellationToken,
+    progress: Arc<Progress>,
+) -> Result<Snapshot, AppError> {
+    make_dir(&config.data_dir)?;
+    let lock = EngineLock::take(&config.data_dir)?;
+    let store = open(config, clock).await?;
+    let freed = store.frontier().free_leases().await?;
+    let mended = store.maintain().await?;
+    if freed + mended > 0 {
+        tracing::info!(freed, mended, "took up what an earlier run left");
+    }
+    let shared: Arc<dyn Store> = Arc::new(store.clone());
+    let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
+    let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
+    let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
+
+    let sinks_stop = CancellationToken::new();
+    let sinks = TaskTracker::new();
+    for (name, sink) in build_sinks(config, &shared) {
+        let (store, progress) = (Arc::clone(&shared), Arc::clone(&progress));
+        sinks.spawn(sinks::pump(name, sink, store, progress, sinks_stop.clone()));
+    }
+    let committing = TaskTracker::new();
+    let committer = Committer::start(Arc::clone(&shared), Arc::clone(&archive), &committing);
+    let server = Server::new(
+        client,
+        guard,
+        shared,
+        Arc::clone(&archive),
+        committer,
+        Arc::new(house(config)),
+        serve_settings(config, clock),
+        clock.clone(),
+        Arc::clone(&progress),
+    );
+    let dispatcher = Dispatcher {
+        server,
+        lanes: options.lanes,
+        workers: config.fetch.workers,
+        mode: options.mode,
+        room: (config.data_dir.clone(), config.retention.min_free.as_bytes()),
+    };
+    dispatcher.run(stop).await;
+
+    committing.close();
+    committing.wait().await;
+    sinks_stop.cancel();
+    sinks.close();
+    if tokio::time::timeout(LAST_DELIVERY, sinks.wait()).await.is_err() {
+        tracing::warn!("a sink is behind; it goes on at the next start");
+    }
+    archive.close()?;
+    store.close().await;
+    drop(lock);
+    Ok(progress.snapshot())
+}
+
+fn key_rules(config: &Config) -> KeyRules {
+    KeyRules {
+        keep_trailing_slash: config.normalize.keep_trailing_slash,
+        strict_tracking: config.normalize.strict_tracking,
+    }
+}
+
+/// Leases outlast real time limits, whatever clock the store runs on.
+fn lease(config: &Config, clock: &Clock) -> Duration {
+    clock.stretch(config.fetch.task_timeout.duration() * 2)
+}
+
+fn rules(config: &Config, clock: &Clock) -> Rules {
+    Rules {
+        key: key_rules(config),
+        delay: config.hosts.delay.duration(),
+        lease: lease(config, clock),
+        robots_for_feeds: config.robots.apply_to_feeds,
+    }
+}
+
+fn house(config: &Config) -> House {
+    House {
+        policy: Policy {
+            feed_interval: config.schedule.default_interval.duration(),
+            sitemap_interval: config.schedule.sitemap_interval.duration(),
+            min_interval: config.schedule.min_interval.duration(),
+            max_interval: config.schedule.max_interval.duration(),
+            jitter: config.schedule.jitter,
+            retries: config.retry.max,
+            retry_first: config.retry.first.duration(),
+            retry_cap: config.retry.cap.duration(),
+        },
+        key: key_rules(config),
+        max_decoded: config.fetch.max_decoded.as_len(),
+        robots_ttl: config.robots.ttl.duration(),
+        robots_agent: robots_agent(&config.user_agent()),
+        sitemap_max_age: config.sitemap.max_age.duration(),
+        min_html_chars: config.extract.min_html_chars,
+    }
+}
+
+/// The product token of an agent string: what robots.txt knows us by.
+fn robots_agent(agent: &str) -> String {
+    agent.split(['/', ' ']).next().unwrap_or_default().to_owned()
+}
+
+fn archive_settings(config: &Config) -> archive::Settings {
+    archive::Settings {
+        dir: config.archive_dir(),
+        segment_size: config.archive.segment_size.as_bytes(),
+        segment_age: config.archive.segment_age.duration(),
+        gzip_level: config.archive.gzip_level,
+        agent: config.user_agent(),
+    }
+}
+
+fn client_settings(config: &Config) -> ClientSettings {
+    ClientSettings {
+        agent: config.user_agent(),
+        request_timeout: config.fetch.request_timeout.duration(),
+        max_body: config.fetch.max_body.as_len(),
+        max_sitemap: config.fetch.max_sitemap.as_len(),
+    }
+}
+
+fn serve_settings(config: &Config, clock: &Clock) -> ServeSettings {
+    ServeSettings {
+        task_timeout: config.fetch.task_timeout.duration(),
+        max_redirects: config.fetch.max_redirects,
+        lease: lease(config, clock),
+    }
+}
+
+fn build_sinks(config: &Config, store: &Arc<dyn Store>) -> Vec<(String, Box<dyn Sink>)> {
+    let build = |(name, sink): (&String, &SinkConfig)| {
+        let sink: Box<dyn Sink> = match sink {
+            SinkConfig::Ndjson { .. } => {
+                let dir = config.sink_dir(name)?;
+                Box::new(sinks::ndjson::Ndjson::new(dir, Arc::clone(store)))
+            }
+        };
+        Some((name.clone(), sink))
+    };
+    config.sinks.iter().filter_map(build).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn robots_know_us_by_the_product_token() {
+        assert_eq!(robots_agent("Feedmill/0.1.0 (+https://example.com/bot)"), "Feedmill");
+        assert_eq!(robots_agent("NorthCloud-Crawler/1.0 (+https://x)"), "NorthCloud-Crawler");
+        assert_eq!(robots_agent("plain"), "plain");
+    }
+}

@@ -1,0 +1,130 @@
+//! Who gets it: each sink is a named cursor on the log of events.
+//!
+//! A sink can be down for a week and lose nothing, be added later and start from the beginning,
+//! and it never slows fetching: it reads the log at its own pace. A sink does not know how an
+//! article came to be.
+
+pub mod ndjson;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::db::DbError;
+use crate::fetch::Progress;
+use crate::model::Event;
+use crate::store::{SinkCursor, Store};
+
+/// Events that are handed over at once.
+const BATCH: usize = 500;
+/// The log may have grown by another process: look at least this often.
+const GLANCE: Duration = Duration::from_secs(1);
+/// The longest wait after a failure.
+const LONGEST: Duration = Duration::from_mins(1);
+
+/// Why a sink did not take a batch.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// Its target said no.
+    #[error("{target}: {source}")]
+    Io {
+        /// Which file.
+        target: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// What it needed could not be read.
+    #[error(transparent)]
+    Db(#[from] DbError),
+    /// An event could not be written down.
+    #[error("cannot write an event: {0}")]
+    Encode(#[from] serde_json::Error),
+}
+
+impl SinkError {
+    /// The stable name of the failure.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "sink_io",
+            Self::Db(_) => "sink_store",
+            Self::Encode(_) => "sink_encode",
+        }
+    }
+}
+
+/// A target for events.
+#[async_trait]
+pub trait Sink: Send {
+    /// Goes back to where the cursor was saved; called before anything else, and after a failure.
+    async fn resume(&mut self, state: &Value) -> Result<(), SinkError>;
+
+    /// Takes a batch in order, durably; answers with what it needs to go on from there.
+    async fn deliver(&mut self, batch: &[Event]) -> Result<Value, SinkError>;
+}
+
+/// Hands the log to a sink until it is told to stop and the log is empty.
+pub async fn pump(
+    name: String,
+    mut sink: Box<dyn Sink>,
+    store: Arc<dyn Store>,
+    progress: Arc<Progress>,
+    stop: CancellationToken,
+) {
+    let mut wait = Duration::from_secs(1);
+    loop {
+        match pump_once(&name, &mut *sink, &*store, &progress, &stop).await {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::error!(sink = name, %error, code = error.code(), "a sink is held up; it goes on by itself");
+                if let Err(error) = hold_up(&*store, &name, &error).await {
+                    tracing::warn!(sink = name, %error, "the failure could not be noted");
+                }
+                tokio::select! {
+                    // What was not delivered stays in the log for the next start.
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(wait) => wait = (wait * 2).min(LONGEST),
+                }
+            }
+        }
+    }
+}
+
+async fn hold_up(store: &dyn Store, name: &str, error: &SinkError) -> Result<(), DbError> {
+    let cursor = store.sink(name).await?.unwrap_or_default();
+    store.save_sink(name, cursor, 0, Some(error.to_string())).await
+}
+
+async fn pump_once(
+    name: &str,
+    sink: &mut dyn Sink,
+    store: &dyn Store,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<(), SinkError> {
+    let mut cursor = store.sink(name).await?.unwrap_or_default();
+    sink.resume(&cursor.state).await?;
+    loop {
+        // Asked before reading: what is logged while we read wakes us for another look.
+        let last_look = stop.is_cancelled();
+        let batch = store.events_after(cursor.seq, BATCH).await?;
+        if let Some(last) = batch.last() {
+            let state = sink.deliver(&batch).await?;
+            cursor = SinkCursor { seq: last.seq, state };
+            let delivered = batch.len() as u64;
+            store.save_sink(name, cursor.clone(), delivered, None).await?;
+            progress.deliver(delivered);
+        } else if last_look {
+            return Ok(());
+        } else {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = store.logged() => {}
+                () = tokio::time::sleep(GLANCE) => {}
+            }
+        }
+    }
+}
