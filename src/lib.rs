@@ -27,6 +27,7 @@ pub mod store;
 pub mod sinks;
 
 pub mod app;
+pub mod demo;
 
 pub mod clock;
 pub mod config;

@@ -55,7 +55,7 @@ CREATE TABLE task(
   url TEXT NOT NULL,
   url_key TEXT);                   -- only where it differs from url
 CREATE UNIQUE INDEX task_key ON task(host_id, lane, hash);
-CREATE INDEX task_source ON task(source_id, status) WHERE source_id IS NOT NULL;
+CREATE INDEX task_by_source ON task(source_id, status) WHERE source_id IS NOT NULL;
 
 -- Sources beyond the owner that also gave a task.
 CREATE TABLE task_source(

@@ -98,6 +98,7 @@ impl Client {
             truncated,
             remote,
             began,
+            ended: self.clock.now(),
             elapsed: clock.elapsed(),
         })
     }

@@ -50,7 +50,7 @@ pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
             },
             status @ (429 | 500..=599) => Err(Failure {
                 detail: format!("status {status}"),
-                told: verdict::retry_after(&response.exchange.headers, response.exchange.began),
+                told: verdict::retry_after(&response.exchange.headers, response.exchange.ended),
                 rate_limited: status == 429,
             }),
             // Every other answer means that there is no such file.

@@ -29,7 +29,7 @@ const LONGEST_MAX_AGE: Duration = Duration::from_hours(24);
 
 pub(super) fn judge(response: &Response) -> Judged {
     let status = response.status();
-    let told = retry_after(&response.exchange.headers, response.exchange.began);
+    let told = retry_after(&response.exchange.headers, response.exchange.ended);
     let code = match status {
         200..=299 => match response.exchange.truncated {
             None => return Judged::Body,

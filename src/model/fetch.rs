@@ -69,7 +69,9 @@ pub struct Exchange {
     pub remote: Option<IpAddr>,
     /// When the request began, in the store's time.
     pub began: Ts,
-    /// How long it took until the last byte.
+    /// When the last byte was here, in the store's time: what the server asks for counts from then.
+    pub ended: Ts,
+    /// How long it took until the last byte, in real time.
     pub elapsed: Duration,
 }
 

@@ -19,16 +19,16 @@ pub const MAX_LEN: usize = 2_048;
 /// Parameters that say where a reader came from and never what is shown: lower case, one space
 /// between two.
 const TRACKING: &str = "\
-    __hsfp __hssc __hstc __s __twitter_impression _branch_match_id _branch_referrer _bta_c \
-    _bta_tid _ga _gl _hsenc _hsmi _ke _kx _openstat at_campaign at_medium cmpid cvid dclid dm_i \
-    ef_id epik fb_action_ids fb_action_types fb_ref fb_source fbclid ftag ga_campaign ga_content \
-    ga_medium ga_source ga_term gad_campaignid gad_source gbraid gclid gclsrc guccounter \
-    guce_referrer guce_referrer_sig hsctatracking icid igsh igshid li_fat_id mbid mc_cid mc_eid \
-    mkcid mkt_tok ml_subscriber ml_subscriber_hash msclkid mtm_campaign mtm_cid mtm_content \
-    mtm_group mtm_keyword mtm_medium mtm_placement mtm_source ncid ns_campaign ns_linkname \
-    ns_mchannel ns_source oly_anon_id oly_enc_id piwik_campaign piwik_keyword piwik_kwd \
-    pk_campaign pk_keyword pk_kwd rb_clickid rdid s_cid s_kwcid sc_campaign sc_cid scid sr_share \
-    srsltid ttclid twclid vero_conv vero_id wbraid wickedid wt_mc xtor yclid ysclid zanpid";
+    __hsfp __hssc __hstc __twitter_impression _branch_match_id _branch_referrer _bta_c _bta_tid \
+    _ga _gl _hsenc _hsmi _ke _kx _openstat at_campaign at_medium cmpid dclid dm_i ef_id epik \
+    fb_action_ids fb_action_types fb_ref fb_source fbclid ftag ga_campaign ga_content ga_medium \
+    ga_source ga_term gad_campaignid gad_source gbraid gclid gclsrc guccounter guce_referrer \
+    guce_referrer_sig hsctatracking icid igsh igshid li_fat_id mbid mc_cid mc_eid mkcid mkt_tok \
+    ml_subscriber ml_subscriber_hash msclkid mtm_campaign mtm_cid mtm_content mtm_group \
+    mtm_keyword mtm_medium mtm_placement mtm_source ncid ns_campaign ns_linkname ns_mchannel \
+    ns_source oly_anon_id oly_enc_id piwik_campaign piwik_keyword piwik_kwd pk_campaign \
+    pk_keyword pk_kwd rb_clickid s_cid s_kwcid sc_campaign sc_cid sr_share srsltid ttclid twclid \
+    vero_conv vero_id wbraid wickedid wt_mc xtor yclid ysclid zanpid";
 
 /// Why an address cannot be a task.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,6 +16,8 @@ pub struct Politeness {
     pub crawl_delay_ms: HashMap<String, i64>,
     /// Path prefixes that a host's robots.txt forbids; they count once it has been served.
     pub disallowed: HashMap<String, Vec<String>>,
+    /// Paths that an operator may declare as a feed of the host: robots.txt has no say in them.
+    pub declared: HashMap<String, Vec<String>>,
     /// A pause may be this much too short: both sides round to milliseconds.
     pub tolerance_ms: i64,
 }
@@ -129,7 +131,10 @@ impl Visits {
         let forbidden = rules.disallowed.get(&entry.host).is_some_and(|prefixes| {
             prefixes.iter().any(|prefix| entry.path.starts_with(prefix.as_str()))
         });
-        let unasked = !self.robots_asked && !is_robots(entry);
+        let declared = rules.declared.get(&entry.host).is_some_and(|paths| {
+            paths.iter().any(|path| entry.path.split('?').next() == Some(path))
+        });
+        let unasked = !self.robots_asked && !is_robots(entry) && !declared;
         [
             pause,
             until.map(|until| Why::BeforeRetryAfter { until }),
@@ -221,6 +226,14 @@ mod tests {
         assert_eq!(judge(&log, &rules()), [expected]);
         let tolerant = Politeness { tolerance_ms: 1, ..rules() };
         assert_eq!(judge(&log, &tolerant), []);
+    }
+
+    #[test]
+    fn a_declared_feed_needs_no_robots() {
+        let declared =
+            Politeness { declared: [("a.test".into(), vec!["/feed.xml".into()])].into(), ..rules() };
+        let log = [asked("/feed.xml", 0, 10), asked("/a", 2_000, 2_010)];
+        assert_eq!(whys(&log, &declared), [Why::RobotsNotAsked]);
     }
 
     #[test]

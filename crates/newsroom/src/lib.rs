@@ -234,6 +234,14 @@ impl Newsroom {
                 .clone()
                 .filter_map(|site| Some((site.host.clone(), i64::from(site.crawl_delay?) * 1_000)))
                 .collect(),
+            declared: sites
+                .clone()
+                .filter_map(|site| {
+                    let feed = site.feed_url()?;
+                    let path = feed.strip_prefix(site.url("").as_str())?.to_owned();
+                    Some((site.host.clone(), vec![path]))
+                })
+                .collect(),
             disallowed: sites
                 .map(|site| {
                     (site.host.clone(), site.disallowed().iter().map(|&it| it.to_owned()).collect())

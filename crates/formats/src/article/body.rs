@@ -384,6 +384,17 @@ fn prose(page: &Page, block: &Block) -> usize {
 
 /// By element: whether it, or one around it, is not part of any article.
 fn cut(page: &Page, title: &str) -> Vec<bool> {
+    let by_name = cut_with(page, title, true);
+    let by_tag = cut_with(page, title, false);
+    let left = |cut: &[bool]| -> usize {
+        let kept = page.blocks.iter().filter(|block| !cut.get(block.node).unwrap_or(&false));
+        kept.map(|block| prose(page, block)).sum()
+    };
+    // Names that leave next to nothing mean something else on this site.
+    if left(&by_name) * 10 < left(&by_tag) { by_tag } else { by_name }
+}
+
+fn cut_with(page: &Page, title: &str, names: bool) -> Vec<bool> {
     let prose = Sums::new(page.blocks.iter().map(|block| prose(page, block)));
     let chars = Sums::new(page.blocks.iter().map(|block| block.chars));
     let whole = prose.over((0, page.blocks.len()));
@@ -408,11 +419,11 @@ fn cut(page: &Page, title: &str) -> Vec<bool> {
         let protected = holds_headline || cores.over((index, node.end)) > 0;
         let holds = |percent: usize| held > 0 && held * 100 >= whole * percent;
         let small = chars.over(node.blocks) < 400;
-        let apart = node.hints.apart
+        let apart = names && node.hints.apart
             || matches!(node.tag, "nav" | "menu" | "footer" | "aside" | "figcaption")
             || node.tag == "header" && !outer(&in_article);
-        let aside = node.hints.aside || node.hints.hidden || node.tag == "form";
-        let facts = node.hints.facts && small;
+        let aside = names && node.hints.aside || node.hints.hidden || node.tag == "form";
+        let facts = names && node.hints.facts && small;
         let cuts = !protected && (apart && !holds(85) || (aside || facts) && !holds(50));
         if let (Some(own_cut), Some(own_within)) = (cut.get_mut(index), in_article.get_mut(index)) {
             *own_within = within;

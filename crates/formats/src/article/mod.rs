@@ -1,7 +1,7 @@
 //! From the HTML of a page to the article it holds: what it says, and who wrote it when.
 //!
-//! The page is read once into blocks of text ([`page`]), its declarations are collected
-//! ([`metadata`], [`jsonld`]), and [`body`] tells the article's blocks from all the others.
+//! The page is read once into blocks of text (`page`), its declarations are collected
+//! (`metadata`, `jsonld`, `title`), and `body` tells the article's blocks from all the others.
 //! Whatever is fed, the work is linear in its size, nothing recurses, and no fact is made up: a
 //! field that cannot be told is `None`.
 
@@ -12,6 +12,7 @@ mod jsonld;
 mod metadata;
 mod names;
 mod page;
+mod title;
 
 use dom_query::Document;
 use serde::{Serialize, Serializer};

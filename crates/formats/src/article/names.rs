@@ -58,7 +58,7 @@ const PART: &str = "\
     header image media subtitle title";
 /// A name that starts so speaks of the layout around the element.
 const LAYOUT: &str = "\
-    has js layout no show with without";
+    elementor has js layout no show with without";
 /// Whole names of what is not shown.
 const HIDDEN: &str = "\
     d-none hidden hide invisible is-hidden noprint offscreen print-only screen-reader-text \

