@@ -25,7 +25,8 @@ use crate::schedule::Policy;
 use crate::sinks::{self, Sink};
 use crate::store::{SqliteStore, Store};
 
-pub use crate::fetch::{Mode, Progress, Snapshot};
+pub use crate::fetch::Mode;
+pub use crate::progress::{Progress, Snapshot};
 
 /// Sinks get this long to hand over the rest of the log when the engine stops.
 const LAST_DELIVERY: Duration = Duration::from_secs(20);
@@ -129,17 +130,18 @@ pub async fn run(
     }
     let committing = TaskTracker::new();
     let committer = Committer::start(Arc::clone(&shared), Arc::clone(&archive), &committing);
-    let server = Server::new(
+    let server = Server {
         client,
         guard,
-        shared,
-        Arc::clone(&archive),
+        store: shared,
+        archive: Arc::clone(&archive),
         committer,
-        Arc::new(house(config)),
-        serve_settings(config, clock),
-        clock.clone(),
-        Arc::clone(&progress),
-    );
+        house: Arc::new(house(config)),
+        settings: serve_settings(config, clock),
+        clock: clock.clone(),
+        progress: Arc::clone(&progress),
+        robots: Arc::default(),
+    };
     let dispatcher = Dispatcher {
         server,
         lanes: options.lanes,

@@ -275,3 +275,105 @@ fn members(exchange: &Exchange, warcinfo: &str, level: u32) -> (Vec<u8>, Vec<u8>
 fn lines(headers: &crate::model::Headers) -> impl Iterator<Item = (&str, &[u8])> {
     headers.0.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Headers, Truncation};
+
+    fn settings(dir: &Path) -> Settings {
+        Settings {
+            dir: dir.to_owned(),
+            segment_size: 64 << 20,
+            segment_age: Duration::from_hours(6),
+            gzip_level: 6,
+            agent: "Feedmill/test".to_owned(),
+        }
+    }
+
+    fn clock() -> Clock {
+        Clock::manual(Ts::from_ms(1_800_000_000_000))
+    }
+
+    fn exchange(n: usize) -> Exchange {
+        let began = Ts::from_ms(1_800_000_000_000);
+        Exchange {
+            id: new_uuid(began),
+            url: format!("https://example.com/{n}?q=1"),
+            request: Headers(vec![("host".into(), "example.com".into())]),
+            status: 200,
+            reason: "OK".into(),
+            headers: Headers(vec![("content-type".into(), "text/plain".into())]),
+            body: format!("the body of page {n}\r\nWARC/1.1\r\n\r\n").into(),
+            truncated: (n % 2 == 1).then_some(Truncation::Disconnect),
+            remote: Some([192, 0, 2, 1].into()),
+            began,
+            ended: began,
+            elapsed: Duration::from_millis(5),
+        }
+    }
+
+    fn files(dir: &Path) -> Vec<PathBuf> {
+        let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn a_record_reads_back_as_it_was_while_open_and_after() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+        let kept: Vec<_> = (0..5).map(|n| archive.append(&exchange(n)).unwrap()).collect();
+        let check = || {
+            for (n, raw) in kept.iter().enumerate() {
+                let record = archive.read(raw).unwrap();
+                let (head, body) = record.http().unwrap();
+                assert_eq!((head.status(), body), (Some(200), exchange(n).body.as_ref()));
+                assert_eq!(record.fields.target_uri(), Some(exchange(n).url.as_str()));
+            }
+        };
+        check();
+        archive.close().unwrap();
+        assert!(files(dir.path()).iter().all(|path| path.extension().unwrap() == "gz"));
+        check();
+    }
+
+    #[test]
+    fn a_segment_cut_at_any_byte_keeps_every_whole_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+        let kept: Vec<_> = (0..3).map(|n| archive.append(&exchange(n)).unwrap()).collect();
+        archive.sync().unwrap();
+        let open = files(dir.path()).remove(0);
+        let whole = fs::read(&open).unwrap();
+        let name = open.file_name().unwrap().to_owned();
+        drop(archive);
+        for cut in (0..whole.len()).step_by(7) {
+            let crashed = tempfile::tempdir().unwrap();
+            fs::write(crashed.path().join(&name), &whole[..cut]).unwrap();
+            let archive = Archive::open(settings(crashed.path()), clock()).unwrap();
+            for (n, raw) in kept.iter().enumerate() {
+                let survived = raw.offset + raw.length <= cut as u64;
+                assert_eq!(archive.read(raw).is_ok(), survived, "record {n}, cut at {cut}");
+            }
+            for path in files(crashed.path()) {
+                let good = warc::valid_prefix(File::open(&path).unwrap()).unwrap();
+                assert_eq!(good, path.metadata().unwrap().len(), "nothing torn is left");
+            }
+        }
+    }
+
+    #[test]
+    fn segments_end_by_size_and_by_age() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = clock();
+        let small = Settings { segment_size: 1, ..settings(dir.path()) };
+        let archive = Archive::open(small, clock.clone()).unwrap();
+        let (a, b) = (archive.append(&exchange(1)).unwrap(), archive.append(&exchange(2)).unwrap());
+        assert_ne!(a.segment, b.segment);
+        let archive = Archive::open(settings(dir.path()), clock.clone()).unwrap();
+        let a = archive.append(&exchange(1)).unwrap();
+        clock.advance(Duration::from_hours(7));
+        assert_ne!(a.segment, archive.append(&exchange(2)).unwrap().segment);
+    }
+}

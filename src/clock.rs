@@ -8,7 +8,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
 
@@ -16,18 +16,12 @@ use crate::model::Ts;
 
 /// A source of "now" that can also wait.
 #[derive(Clone, Debug)]
-pub struct Clock(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    kind: Kind,
-    /// The latest time handed out: a step back of the machine's clock is waited out.
-    latest: AtomicI64,
-}
+pub struct Clock(Arc<Kind>);
 
 #[derive(Debug)]
 enum Kind {
-    System,
+    /// The machine's time when the clock was made, and the moment in monotonic time.
+    System { origin: i64, made: Instant },
     Scaled(Scale),
     Manual { now: AtomicI64, moved: Notify },
 }
@@ -88,13 +82,13 @@ fn to_ms(ns: i128) -> i64 {
 
 impl Clock {
     fn of(kind: Kind) -> Self {
-        Self(Arc::new(Inner { kind, latest: AtomicI64::new(i64::MIN) }))
+        Self(Arc::new(kind))
     }
 
     /// The machine's own clock.
     #[must_use]
     pub fn system() -> Self {
-        Self::of(Kind::System)
+        Self::of(Kind::System { origin: to_ms(machine_ns()), made: Instant::now() })
     }
 
     /// A clock on a given scale; every process with the same scale reads the same time.
@@ -116,11 +110,15 @@ impl Clock {
         Self::of(Kind::Manual { now: AtomicI64::new(start.ms()), moved: Notify::new() })
     }
 
-    /// The time; it never goes back within a process.
+    /// The time. When the machine's clock is set back, time goes on from where it was; when it is
+    /// set forward, or the machine slept, time follows.
     #[must_use]
     pub fn now(&self) -> Ts {
-        let ms = match &self.0.kind {
-            Kind::System => to_ms(machine_ns()),
+        let ms = match &*self.0 {
+            Kind::System { origin, made } => {
+                let ran = i64::try_from(made.elapsed().as_millis()).unwrap_or(i64::MAX);
+                to_ms(machine_ns()).max(origin.saturating_add(ran))
+            }
             Kind::Scaled(scale) => {
                 let elapsed_ns = machine_ns() - i128::from(scale.origin) * 1_000_000;
                 #[expect(
@@ -133,12 +131,12 @@ impl Clock {
             }
             Kind::Manual { now, .. } => now.load(Ordering::SeqCst),
         };
-        Ts::from_ms(self.0.latest.fetch_max(ms, Ordering::SeqCst).max(ms))
+        Ts::from_ms(ms)
     }
 
     /// Waits until that time.
     pub async fn sleep_until(&self, at: Ts) {
-        match &self.0.kind {
+        match &*self.0 {
             Kind::Manual { moved, .. } => loop {
                 let change = moved.notified();
                 tokio::pin!(change);
@@ -148,7 +146,7 @@ impl Clock {
                 }
                 change.await;
             },
-            Kind::System | Kind::Scaled(_) => {
+            Kind::System { .. } | Kind::Scaled(_) => {
                 loop {
                     let left = at.since(self.now());
                     if left.is_zero() {
@@ -165,33 +163,33 @@ impl Clock {
     /// How much of this clock's time passes in a real span.
     #[must_use]
     pub fn stretch(&self, real: Duration) -> Duration {
-        match &self.0.kind {
+        match &*self.0 {
             Kind::Scaled(scale) => real.mul_f64(scale.rate),
-            Kind::System | Kind::Manual { .. } => real,
+            Kind::System { .. } | Kind::Manual { .. } => real,
         }
     }
 
     /// How much real time a span of this clock takes.
     #[must_use]
     pub fn shrink(&self, span: Duration) -> Duration {
-        match &self.0.kind {
+        match &*self.0 {
             Kind::Scaled(scale) => span.div_f64(scale.rate),
-            Kind::System | Kind::Manual { .. } => span,
+            Kind::System { .. } | Kind::Manual { .. } => span,
         }
     }
 
     /// The scale, to hand to another process.
     #[must_use]
     pub fn scale(&self) -> Option<Scale> {
-        match &self.0.kind {
+        match &*self.0 {
             Kind::Scaled(scale) => Some(*scale),
-            Kind::System | Kind::Manual { .. } => None,
+            Kind::System { .. } | Kind::Manual { .. } => None,
         }
     }
 
     /// Moves a manual clock; the others do not listen.
     pub fn advance(&self, by: Duration) {
-        if let Kind::Manual { now, moved } = &self.0.kind {
+        if let Kind::Manual { now, moved } = &*self.0 {
             now.fetch_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX), Ordering::SeqCst);
             moved.notify_waiters();
         }

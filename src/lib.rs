@@ -32,3 +32,4 @@ pub mod demo;
 pub mod clock;
 pub mod config;
 pub mod db;
+pub mod progress;

@@ -14,8 +14,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::db::DbError;
-use crate::fetch::Progress;
 use crate::model::Event;
+use crate::progress::Progress;
 use crate::store::{SinkCursor, Store};
 
 /// Events that are handed over at once.
@@ -61,6 +61,10 @@ impl SinkError {
 pub trait Sink: Send {
     /// Goes back to where the cursor was saved; called before anything else, and after a failure.
     async fn resume(&mut self, state: &Value) -> Result<(), SinkError>;
+
+    /// What has to be remembered before a batch is taken, so that a crash in the middle can be
+    /// undone; `None` when the saved state is enough.
+    fn prepare(&mut self, batch: &[Event]) -> Result<Option<Value>, SinkError>;
 
     /// Takes a batch in order, durably; answers with what it needs to go on from there.
     async fn deliver(&mut self, batch: &[Event]) -> Result<Value, SinkError>;
@@ -112,6 +116,10 @@ async fn pump_once(
         let last_look = stop.is_cancelled();
         let batch = store.events_after(cursor.seq, BATCH).await?;
         if let Some(last) = batch.last() {
+            if let Some(state) = sink.prepare(&batch)? {
+                cursor.state = state;
+                store.save_sink(name, cursor.clone(), 0, None).await?;
+            }
             let state = sink.deliver(&batch).await?;
             cursor = SinkCursor { seq: last.seq, state };
             let delivered = batch.len() as u64;

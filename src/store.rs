@@ -14,7 +14,7 @@ use crate::db::DbError;
 use crate::frontier::Frontier;
 use crate::model::{
     ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchRecord, Known, Lease,
-    NewSource, Outcome, RobotsState, Source, Ts,
+    NewSource, Outcome, RobotsState, Source, TaskId, Ts,
 };
 
 pub use sqlite::SqliteStore;
@@ -162,7 +162,7 @@ pub trait Store: Frontier {
     async fn entry(&self, id: EntryId) -> Result<Option<EntryRow>, DbError>;
 
     /// The last fetches of a task, newest first.
-    async fn fetches(&self, task: i64, limit: usize) -> Result<Vec<FetchRecord>, DbError>;
+    async fn fetches(&self, task: TaskId, limit: usize) -> Result<Vec<FetchRecord>, DbError>;
 
     /// Events after a place in the log, in order.
     async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError>;

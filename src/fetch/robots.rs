@@ -14,11 +14,11 @@ const MOST: usize = 1_000;
 
 /// Rules by the copy that they come from; a newer copy is another key.
 #[derive(Debug, Default)]
-pub(super) struct RobotsCache(Mutex<HashMap<RobotsRef, Arc<Robots>>>);
+pub struct RobotsCache(Mutex<HashMap<RobotsRef, Arc<Robots>>>);
 
 impl RobotsCache {
     /// The rules of that copy, or of a newer one.
-    pub(super) async fn rules(
+    pub async fn rules(
         &self,
         store: &dyn Store,
         copy: &RobotsRef,

@@ -8,8 +8,7 @@ use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::robots::RobotsCache;
-use super::{Client, Committer, Guard, Progress};
+use super::{Client, Committer, Guard, RobotsCache};
 use crate::archive::Archive;
 use crate::clock::Clock;
 use crate::frontier::Extension;
@@ -18,6 +17,7 @@ use crate::model::{
     Code, Exchange, FetchRecord, HostAdvice, Lease, NewTask, Next, Outcome, RawRef,
     Redirected, Response, Ts, UrlHash, Validators,
 };
+use crate::progress::Progress;
 use crate::store::{Commit, Committed, Store};
 
 /// Looks and decisions that are made again at the most when a feed changed in between.
@@ -55,7 +55,8 @@ pub struct Server {
     pub clock: Clock,
     /// For those who watch.
     pub progress: Arc<Progress>,
-    robots: Arc<RobotsCache>,
+    /// Rules by origin.
+    pub robots: Arc<RobotsCache>,
 }
 
 impl std::fmt::Debug for Server {
@@ -73,24 +74,6 @@ struct Asked {
 }
 
 impl Server {
-    /// A server of its parts.
-    #[must_use]
-    #[expect(clippy::too_many_arguments, reason = "these are its parts")]
-    pub fn new(
-        client: Client,
-        guard: Guard,
-        store: Arc<dyn Store>,
-        archive: Arc<Archive>,
-        committer: Committer,
-        house: Arc<House>,
-        settings: ServeSettings,
-        clock: Clock,
-        progress: Arc<Progress>,
-    ) -> Self {
-        let robots = Arc::default();
-        Self { client, guard, store, archive, committer, house, settings, clock, progress, robots }
-    }
-
     /// Serves a lease to its end, renewing it as long as that takes.
     pub async fn serve(&self, lease: Lease) {
         let id = lease.id;

@@ -34,10 +34,13 @@ pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
     let origin = web::parse(&task.url).map(|url| web::origin(&url)).unwrap_or_default();
     let failure = |detail: String| Failure { detail, told: None, rate_limited: false };
     let result = match reply {
+        // The guard lets nobody through to this host, and says so for each page by itself.
+        Reply::Refused { .. } | Reply::Failed { code: Code::Guarded, .. } => {
+            Ok((Verdict::AllowAll, None))
+        }
         Reply::Failed { detail, not_before, .. } => {
             Err(Failure { told: *not_before, ..failure(detail.clone()) })
         }
-        Reply::Refused { detail, .. } => Err(failure(detail.clone())),
         Reply::Answer(response) => match response.status() {
             // A cut-off file still says what it says: the first 500 KiB rule anyway.
             200..=299 => match inflate(response, house) {

@@ -31,35 +31,27 @@ impl Ndjson {
         Self { dir, store, lengths: BTreeMap::new() }
     }
 
-    /// The line for an event: the event, and what it is about as it is now.
-    async fn line(&self, event: &Event) -> Result<Option<(&'static str, Value)>, SinkError> {
-        let (folder, body) = match event.kind {
+    /// The line for an event: what it is about, as it is now, and the event.
+    async fn line(&self, event: &Event) -> Result<Option<Value>, SinkError> {
+        let Ok(id) = event.subject.parse::<ArticleId>() else { return Ok(None) };
+        let about = match event.kind {
             EventKind::EntryNew | EventKind::EntryUpdated => {
-                let id: Option<ArticleId> = event.subject.parse().ok();
-                let entry = match id {
-                    Some(id) => self.store.entry(EntryId(*id.as_bytes())).await?,
-                    None => None,
-                };
-                ("entries", entry.map(serde_json::to_value).transpose()?)
+                let entry = self.store.entry(EntryId(*id.as_bytes())).await?;
+                entry.map(serde_json::to_value).transpose()?
             }
-            EventKind::ArticleNew | EventKind::ArticleUpdated | EventKind::ArticleDuplicate => {
-                let found = match event.subject.parse() {
-                    Ok(id) => self.store.article(id).await?,
-                    Err(_) => None,
-                };
-                let article = found.map(|(row, text)| {
+            _ => match self.store.article(id).await? {
+                Some((row, text)) => {
                     let mut article = serde_json::to_value(row)?;
                     article["text"] = Value::String(text);
-                    Ok::<_, serde_json::Error>(article)
-                });
-                ("articles", article.transpose()?)
-            }
-            _ => return Ok(None),
+                    Some(article)
+                }
+                None => None,
+            },
         };
         // Taken down since: there is nothing to hand on.
-        let Some(mut line) = body else { return Ok(None) };
+        let Some(mut line) = about else { return Ok(None) };
         line["event"] = json!({"seq": event.seq, "at": event.at, "kind": event.kind});
-        Ok(Some((folder, line)))
+        Ok(Some(line))
     }
 }
 
@@ -85,17 +77,29 @@ impl Sink for Ndjson {
                 Err(error) => return Err(io(&path)(error)),
             }
         }
-        // A file of a day that the cursor does not know yet was begun after it was saved.
-        let newest = self.lengths.keys().next_back().cloned();
-        self.lengths.retain(|name, _| self.dir.join(name).try_exists().unwrap_or(false));
-        drop_unknown(&self.dir, &self.lengths, newest.as_deref())
+        Ok(())
+    }
+
+    fn prepare(&mut self, batch: &[Event]) -> Result<Option<Value>, SinkError> {
+        let mut begun = false;
+        for event in batch {
+            let Some(name) = file_of(event) else { continue };
+            if !self.lengths.contains_key(&name) {
+                // Whatever is there already is not ours to cut.
+                let length = self.dir.join(&name).metadata().map_or(0, |file| file.len());
+                self.lengths.insert(name, length);
+                begun = true;
+            }
+        }
+        Ok(begun.then(|| json!(self.lengths)))
     }
 
     async fn deliver(&mut self, batch: &[Event]) -> Result<Value, SinkError> {
         let mut texts: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         for event in batch {
-            let Some((folder, line)) = self.line(event).await? else { continue };
-            let text = texts.entry(format!("{folder}/{}.ndjson", event.at.day())).or_default();
+            let Some(name) = file_of(event) else { continue };
+            let Some(line) = self.line(event).await? else { continue };
+            let text = texts.entry(name).or_default();
             serde_json::to_writer(&mut *text, &line)?;
             text.push(b'\n');
         }
@@ -115,27 +119,16 @@ impl Sink for Ndjson {
     }
 }
 
-/// Removes what a crash left in files that the saved cursor does not know: their lines will be
-/// written again.
-fn drop_unknown(
-    dir: &Path,
-    known: &BTreeMap<String, u64>,
-    newest: Option<&str>,
-) -> Result<(), SinkError> {
-    let newest_day = newest.and_then(|name| name.rsplit('/').next());
-    for folder in ["entries", "articles"] {
-        let path = dir.join(folder);
-        for entry in fs::read_dir(&path).map_err(io(&path))? {
-            let entry = entry.map_err(io(&path))?;
-            let Ok(file) = entry.file_name().into_string() else { continue };
-            let name = format!("{folder}/{file}");
-            let later = newest_day.is_none_or(|day| file.as_str() >= day);
-            if later && file.ends_with(".ndjson") && !known.contains_key(&name) {
-                fs::remove_file(entry.path()).map_err(io(&entry.path()))?;
-            }
+/// The file that an event's line goes to, below the directory.
+fn file_of(event: &Event) -> Option<String> {
+    let folder = match event.kind {
+        EventKind::EntryNew | EventKind::EntryUpdated => "entries",
+        EventKind::ArticleNew | EventKind::ArticleUpdated | EventKind::ArticleDuplicate => {
+            "articles"
         }
-    }
-    Ok(())
+        _ => return None,
+    };
+    Some(format!("{folder}/{}.ndjson", event.at.day()))
 }
 
 /// Appends, durably; answers with the new length.

@@ -22,7 +22,7 @@ use crate::frontier::{
 };
 use crate::model::{
     ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, Lane, Lease, LeaseId,
-    NewSource, NewTask, RobotsState, Source, Task, Ts,
+    NewSource, NewTask, RobotsState, Source, Task, TaskId, Ts,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -138,7 +138,7 @@ impl Store for SqliteStore {
         self.db.read(move |conn| read::entry(conn, id)).await
     }
 
-    async fn fetches(&self, task: i64, limit: usize) -> Result<Vec<FetchRecord>, DbError> {
+    async fn fetches(&self, task: TaskId, limit: usize) -> Result<Vec<FetchRecord>, DbError> {
         self.db.read(move |conn| read::fetches(conn, task, limit)).await
     }
 

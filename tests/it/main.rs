@@ -1,4 +1,6 @@
 //! Integration tests: one binary, real sockets, real files.
 
+mod kill;
 mod pipeline;
+mod sinks;
 mod support;

@@ -165,13 +165,15 @@ async fn the_guard_keeps_us_from_private_addresses_on_every_hop() {
     let world = World::new(1, 2).await;
     let direct = format!("http://{}/", world.newsroom.addr());
     world.submit(&direct, Kind::Feed).await;
+    let page = format!("http://{}/page.html", world.newsroom.addr());
+    world.submit(&page, Kind::Article).await;
     let story = world.newsroom.published(i64::MAX).remove(0);
     let path = story.url.strip_prefix(&world.newsroom.publishers()[0].url("")).unwrap().to_owned();
     let host = &world.newsroom.publishers()[0].host;
     let trap = Fault::RedirectTo("http://169.254.169.254/latest/meta-data/".to_owned());
     world.newsroom.misbehave(host, &path, trap, Span::Always);
     world.submit(&story.url, Kind::Feed).await;
-    for url in [&direct, &story.url] {
+    for url in [&direct, &page, &story.url] {
         world.run_until(|| async { world.task(url).await.status == Status::Dead }).await;
         assert_eq!(world.task(url).await.last_error, Some(Code::Guarded), "{url}");
     }
@@ -265,7 +267,7 @@ async fn every_fetch_can_be_read_back_byte_for_byte() {
     let archive = Archive::open(settings, world.clock.clone()).unwrap();
     let mut read = 0;
     for task in world.tasks(TaskFilter::default()).await {
-        for fetch in world.store.fetches(task.id.0, 100).await.unwrap() {
+        for fetch in world.store.fetches(task.id, 100).await.unwrap() {
             let Some(raw) = fetch.raw else { continue };
             let record = archive.read(&raw).unwrap();
             let (head, body) = record.http().unwrap();

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::rows::{self, Place, dequeue, enqueue, number, renew_tops};
+use super::rows::{self, Place, dequeue, enqueue, renew_tops};
 use crate::db::DbError;
 use crate::frontier::{Pace, Rules};
 use crate::model::{Code, HostAdvice, Kind, LeaseId, Next, Status, TaskId, Ts, Validators};
@@ -35,10 +35,7 @@ pub(crate) fn complete(
         return Ok(false);
     }
     let Some(place) = rows::place(conn, done.task.0)? else { return Ok(false) };
-    let kind: i64 = conn
-        .prepare_cached("SELECT kind FROM task WHERE id = ?1")?
-        .query_row([done.task.0], |row| row.get(0))?;
-    move_task(conn, done, place, number("kind", kind, Kind::from_number)?, now)?;
+    move_task(conn, done, place, now)?;
     for (host, name) in &hosts {
         let answered = done.answered_by.is_none_or(|by| by == name);
         release(conn, *host, if answered { done.advice } else { HostAdvice::Neutral }, now, rules)?;
@@ -51,10 +48,12 @@ fn move_task(
     conn: &Connection,
     done: &Completed<'_>,
     place: Place,
-    kind: Kind,
     now: Ts,
 ) -> Result<(), DbError> {
     dequeue(conn, place)?;
+    let (kind, before): (i64, i64) = conn
+        .prepare_cached("SELECT kind, status FROM task WHERE id = ?1")?
+        .query_row([done.task.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let (status, at, failed, code) = match done.next {
         Next::Fetched => (Status::Fetched, None, false, None),
         Next::Again { at } => (Status::Pending, Some(*at), false, None),
@@ -62,6 +61,9 @@ fn move_task(
         Next::Postpone { at, code } => (Status::Pending, Some(*at), false, Some(*code)),
         Next::Dead { code } => (Status::Dead, None, false, Some(*code)),
     };
+    // Its source was disabled or removed while it was under way.
+    let parked = before == Status::Parked.number() && status == Status::Pending;
+    let status = if parked { Status::Parked } else { status };
     let postponed = matches!(done.next, Next::Postpone { .. });
     let asked = !postponed && done.advice != HostAdvice::NotAsked;
     let due = at.map_or(place.due, Ts::ms);
@@ -89,26 +91,11 @@ fn move_task(
         )?
         .execute((done.task.0, &validators.etag, &validators.last_modified, belongs_to))?;
     }
-    // robots.txt is asked for when a task needs it, never by its own schedule; a task whose
-    // source was disabled meanwhile is parked with the others.
-    if status == Status::Pending && kind != Kind::Robots && !parked(conn, done.task)? {
+    // robots.txt is asked for when a task needs it, never by its own schedule.
+    if status == Status::Pending && kind != Kind::Robots.number() {
         enqueue(conn, Place { due, ..place }, now)?;
     }
     Ok(())
-}
-
-fn parked(conn: &Connection, task: TaskId) -> Result<bool, DbError> {
-    let parked: bool = conn
-        .prepare_cached(
-            "SELECT EXISTS(SELECT 1 FROM task t JOIN source s ON s.id = t.source_id
-             WHERE t.id = ?1 AND s.enabled_at IS NULL)",
-        )?
-        .query_row([task.0], |row| row.get(0))?;
-    if parked {
-        conn.prepare_cached("UPDATE task SET status = ?2 WHERE id = ?1")?
-            .execute((task.0, Status::Parked.number()))?;
-    }
-    Ok(parked)
 }
 
 /// Writes down what the last outcome was.

@@ -127,6 +127,10 @@ fn meet_again(conn: &Connection, new: &Candidate, host: i64, now: Ts) -> Result<
             conn.prepare_cached("UPDATE task SET source_id = ?2 WHERE id = ?1")?
                 .execute((known.id, source.0))?;
         }
+        if known.leased && known.status == Status::Parked.number() {
+            // It goes on when it comes back.
+            conn.prepare_cached("UPDATE task SET status = 0 WHERE id = ?1")?.execute([known.id])?;
+        }
     }
     if known.leased || !may_move(&known, new, now) {
         return Ok(false);

@@ -121,14 +121,14 @@ pub(super) fn entry(conn: &Connection, id: EntryId) -> Result<Option<EntryRow>, 
 
 pub(super) fn fetches(
     conn: &Connection,
-    task: i64,
+    task: TaskId,
     limit: usize,
 ) -> Result<Vec<FetchRecord>, DbError> {
     let mut select = conn.prepare_cached(
         "SELECT id, at, url, status, code, bytes, elapsed_ms, content_type, body_sha256, segment,
            offset, length FROM fetch WHERE task_id = ?1 ORDER BY at DESC LIMIT ?2",
     )?;
-    let mut rows = select.query((task, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+    let mut rows = select.query((task.0, i64::try_from(limit).unwrap_or(i64::MAX)))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let segment: Option<String> = row.get(9)?;
@@ -138,7 +138,7 @@ pub(super) fn fetches(
         };
         found.push(FetchRecord {
             id: FetchId::from_bytes(row.get(0)?),
-            task: TaskId(task),
+            task,
             at: Ts::from_ms(row.get(1)?),
             url: row.get(2)?,
             status: row.get(3)?,

@@ -1,0 +1,117 @@
+//! `kill -9` at random moments: nothing is lost, nothing is done twice, nobody is disturbed.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use feedmill::store::Store;
+use feedmill_formats::warc;
+use feedmill_newsroom::Setup;
+
+use crate::sinks::{lines, places};
+use crate::support::{LIMIT, World};
+
+/// How often the engine is killed.
+const KILLS: u64 = 10;
+
+/// Starts the engine as a process of its own, on the world's clock.
+pub(crate) fn engine(world: &World) -> Child {
+    let resolve = format!("fetch.resolve=*.newsroom.test={}", world.newsroom.addr());
+    Command::new(env!("CARGO_BIN_EXE_feedmill"))
+        .args(["run", "--quiet", "--set", &resolve, "--set", "schedule.sitemap_interval=30m"])
+        .args(["--set", "fetch.contact=https://newsroom.test/robot", "--data-dir"])
+        .arg(&world.config.data_dir)
+        .env("FEEDMILL_CLOCK", world.clock.scale().unwrap().to_string())
+        .current_dir(world.dir())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Ends it as an operator would, and waits until it has ended.
+pub(crate) fn terminate(child: &mut Child) -> bool {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    child.wait().unwrap().success()
+}
+
+/// Moments that look random and are the same in every run.
+fn moments() -> impl Iterator<Item = Duration> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    std::iter::from_fn(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        Some(Duration::from_millis(150 + state % 1_200))
+    })
+}
+
+fn assert_whole(segment: &Path) {
+    let good = warc::valid_prefix(std::fs::File::open(segment).unwrap()).unwrap();
+    assert_eq!(good, segment.metadata().unwrap().len(), "{} is torn", segment.display());
+    assert_eq!(segment.extension().unwrap(), "gz", "{} is closed", segment.display());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_kills_lose_nothing_double_nothing_and_disturb_nobody() {
+    let world = World::with(10, |setup| Setup {
+        history: 6,
+        rate_per_hour: 4.0,
+        day_profile: false,
+        publish_until: Some(setup.starts_at + 120 * 60 * 1000),
+        ..setup
+    })
+    .await;
+    world.follow().await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+
+    for moment in moments().take(usize::try_from(KILLS).unwrap()) {
+        let mut child = engine(&world);
+        tokio::time::sleep(moment).await;
+        assert!(child.try_wait().unwrap().is_none(), "the engine was running");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    let mut child = engine(&world);
+    let began = Instant::now();
+    while world.store.totals().await.unwrap().articles < published {
+        assert!(began.elapsed() < LIMIT, "the last run does not come to its end");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(terminate(&mut child), "an orderly end is a success");
+
+    let report = world.report().await;
+    assert!(report.is_perfect(), "{report:#?}");
+    let out = world.config.data_dir.join("out");
+    let told = lines(&out, "articles");
+    places(&told);
+    assert_eq!(told.len() as u64, published, "every article is delivered once");
+    assert_eq!(lines(&out, "entries").len() as u64, report.entries);
+    for segment in std::fs::read_dir(world.config.archive_dir()).unwrap() {
+        assert_whole(&segment.unwrap().path());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_engine_on_the_same_directory_is_refused() {
+    let world = World::new(1, 1).await;
+    let mut first = engine(&world);
+    let began = Instant::now();
+    while !feedmill::db::EngineLock::is_held(&world.config.data_dir) {
+        assert!(began.elapsed() < LIMIT, "the first engine starts");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let second = Command::new(env!("CARGO_BIN_EXE_feedmill"))
+        .args(["run", "--data-dir"])
+        .arg(&world.config.data_dir)
+        .current_dir(world.dir())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&second.stderr);
+    assert_eq!(second.status.code(), Some(1), "{told}");
+    let pid = first.id().to_string();
+    assert!(told.contains("another engine") && told.contains(&pid), "{told}");
+    assert!(terminate(&mut first));
+}
