@@ -23,6 +23,9 @@ use crate::model::{
 use crate::schedule::{Policy, Poll};
 use verdict::Judged;
 
+#[cfg(test)]
+mod tests;
+
 /// The rules of the house that handlers follow.
 #[derive(Clone, Debug)]
 pub struct House {
