@@ -35,7 +35,9 @@ const LAST_DELIVERY: Duration = Duration::from_secs(20);
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// The data directory cannot be made.
-    #[error("cannot make the data directory {dir}: {source}; choose another with --data-dir or data_dir")]
+    #[error(
+        "cannot make the data directory {dir}: {source}; choose another with --data-dir or data_dir"
+    )]
     DataDir {
         /// Which.
         dir: String,

@@ -117,7 +117,7 @@ impl Archive {
                 || self.clock.now().since(segment.since) >= self.settings.segment_age
         });
         if full && let Some(segment) = open.take() {
-            close(segment)?;
+            close(&segment)?;
         }
         let warcinfo = match open.as_ref() {
             Some(segment) => segment.warcinfo.clone(),
@@ -176,7 +176,7 @@ impl Archive {
 
     /// Ends the segment that is being written.
     pub fn close(&self) -> Result<(), ArchiveError> {
-        self.segment().take().map_or(Ok(()), close)
+        self.segment().take().map_or(Ok(()), |segment| close(&segment))
     }
 
     /// Reads a record back.
@@ -217,7 +217,7 @@ impl Segment {
     }
 }
 
-fn close(segment: Segment) -> Result<(), ArchiveError> {
+fn close(segment: &Segment) -> Result<(), ArchiveError> {
     let failed = ArchiveError::io(&segment.path);
     let done = segment
         .file
@@ -250,7 +250,8 @@ fn members(exchange: &Exchange, warcinfo: &str, level: u32) -> (Vec<u8>, Vec<u8>
     let response_id = record_id(exchange.id);
     let request_id = record_id(new_uuid(exchange.began));
     let target = url::Url::parse(&exchange.url).ok();
-    let path = target.as_ref().map_or_else(|| "/".to_owned(), feedmill_formats::url::path_and_query);
+    let path =
+        target.as_ref().map_or_else(|| "/".to_owned(), feedmill_formats::url::path_and_query);
     let head = warc::request_head("GET", &path, lines(&exchange.request));
     let mut request =
         Record::new(RecordType::Request, &request_id, exchange.began, warc::HTTP_REQUEST);

@@ -21,9 +21,15 @@ pub struct Clock(Arc<Kind>);
 #[derive(Debug)]
 enum Kind {
     /// The machine's time when the clock was made, and the moment in monotonic time.
-    System { origin: i64, made: Instant },
+    System {
+        origin: i64,
+        made: Instant,
+    },
     Scaled(Scale),
-    Manual { now: AtomicI64, moved: Notify },
+    Manual {
+        now: AtomicI64,
+        moved: Notify,
+    },
 }
 
 /// How scaled time runs: it was `start` at the real time `origin` and goes `rate` times as fast.
@@ -39,7 +45,9 @@ pub struct Scale {
 
 /// The text is no scale.
 #[derive(Debug, thiserror::Error)]
-#[error("not a clock `{0}`: write RATE@ORIGIN_MS/START_MS, such as 600@1700000000000/1700000000000")]
+#[error(
+    "not a clock `{0}`: write RATE@ORIGIN_MS/START_MS, such as 600@1700000000000/1700000000000"
+)]
 pub struct BadScale(String);
 
 impl FromStr for Scale {

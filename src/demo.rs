@@ -277,7 +277,8 @@ pub async fn compare(
         }
     }
     report.doubled = times.values().map(|n| n - 1).sum();
-    report.missing = published.iter().filter(|story| !times.contains_key(&story.url)).count() as u64;
+    report.missing =
+        published.iter().filter(|story| !times.contains_key(&story.url)).count() as u64;
     (report.discovery_p50_s, report.discovery_p95_s) = delays(newsroom, store, start).await?;
     Ok(report)
 }

@@ -17,8 +17,8 @@ use feedmill_formats::decode;
 use feedmill_formats::url::KeyRules;
 
 use crate::model::{
-    Ask, Code, EventKind, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, Next, Outcome, Response,
-    Ts, Validators,
+    Ask, Code, EventKind, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, Next, Outcome,
+    Response, Ts, Validators,
 };
 use crate::schedule::{Policy, Poll};
 use verdict::Judged;
@@ -158,8 +158,9 @@ fn read_answer(
             ask.entries = read.ids();
             What::Feed(Box::new(read), carried)
         }),
-        Kind::Sitemap => sitemap::read(response, &body)
-            .map(|read| What::Sitemap(Box::new(read), carried)),
+        Kind::Sitemap => {
+            sitemap::read(response, &body).map(|read| What::Sitemap(Box::new(read), carried))
+        }
         Kind::Article => article::read(response, &body, house).map(|read| {
             ask.evidence = Some(lease.task.url_hash);
             What::Page(Box::new(read), carried)
@@ -190,9 +191,9 @@ pub fn decide(lease: &Lease, parsed: Parsed, known: &Known, at: Ts, house: &Hous
         }
         What::NotModified(carried) => not_modified(lease, carried, known, at, house),
         What::Feed(read, carried) => feed::decide(lease, *read, carried, fetch, known, at, house),
-        What::Sitemap(read, carried) => sitemap::decide(lease, *read, carried, known, at, house),
+        What::Sitemap(read, carried) => sitemap::decide(lease, &read, carried, known, at, house),
         What::Page(read, carried) => {
-            article::decide(lease, *read, carried, fetch, known, at, house)
+            article::decide(lease, &read, carried, fetch, known, at, house)
         }
     }
 }
@@ -203,13 +204,7 @@ fn poll(lease: &Lease, at: Ts, floor: Option<Duration>) -> Poll {
     Poll { task: lease.task.id, kind: lease.task.kind, explicit, floor, at }
 }
 
-fn not_modified(
-    lease: &Lease,
-    carried: Carried,
-    known: &Known,
-    at: Ts,
-    house: &House,
-) -> Outcome {
+fn not_modified(lease: &Lease, carried: Carried, known: &Known, at: Ts, house: &House) -> Outcome {
     let kept = Validators {
         etag: carried.validators.etag.or_else(|| lease.validators.etag.clone()),
         last_modified: carried

@@ -15,6 +15,8 @@
 
 pub mod model;
 
+pub mod sources;
+
 pub mod frontier;
 pub mod schedule;
 
@@ -27,6 +29,7 @@ pub mod store;
 pub mod sinks;
 
 pub mod app;
+pub mod cli;
 pub mod demo;
 
 pub mod clock;

@@ -22,8 +22,8 @@ pub use feedmill_formats::url::UrlHash;
 pub use fetch::{
     Exchange, FetchId, FetchRecord, Headers, RawRef, Redirected, Response, Truncation, new_uuid,
 };
-pub(crate) use names::named;
 pub use names::UnknownName;
+pub(crate) use names::named;
 pub use outcome::{
     Ask, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, Next, Outcome, RobotsFact,
     RobotsState, Verdict,

@@ -170,7 +170,7 @@ pub fn human(span: Duration) -> String {
     match s {
         0 => format!("{}ms", span.as_millis()),
         1..60 => format!("{s}s"),
-        60..3_600 if s % 60 == 0 => format!("{}m", s / 60),
+        60..3_600 if s.is_multiple_of(60) => format!("{}m", s / 60),
         60..3_600 => format!("{}m{:02}s", s / 60, s % 60),
         3_600..86_400 if s % 3_600 < 60 => format!("{}h", s / 3_600),
         3_600..86_400 => format!("{}h{:02}m", s / 3_600, s % 3_600 / 60),

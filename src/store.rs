@@ -146,8 +146,11 @@ pub trait Store: Frontier {
     async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError>;
 
     /// Enables (no reason) or disables (with one) a source.
-    async fn set_enabled(&self, name: &str, disabled: Option<String>)
-    -> Result<Source, SourceError>;
+    async fn set_enabled(
+        &self,
+        name: &str,
+        disabled: Option<String>,
+    ) -> Result<Source, SourceError>;
 
     /// Forgets a source; its articles stay.
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError>;

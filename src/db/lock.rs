@@ -14,7 +14,9 @@ pub struct EngineLock {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another one runs.
-    #[error("another engine (process {pid}) already runs on {dir}: stop it, or choose another data_dir")]
+    #[error(
+        "another engine (process {pid}) already runs on {dir}: stop it, or choose another data_dir"
+    )]
     Held {
         /// The directory.
         dir: String,

@@ -36,7 +36,11 @@ fn version(conn: &Connection) -> Result<usize, DbError> {
 /// The steps, in order.
 pub fn status(conn: &Connection) -> Result<Vec<Step>, DbError> {
     let version = version(conn)?;
-    Ok(STEPS.iter().enumerate().map(|(at, (name, _))| Step { name, applied: at < version }).collect())
+    Ok(STEPS
+        .iter()
+        .enumerate()
+        .map(|(at, (name, _))| Step { name, applied: at < version })
+        .collect())
 }
 
 /// Takes every step that is missing; returns their names.

@@ -65,7 +65,9 @@ impl Dispatcher {
                 }
                 Ok(leases) => {
                     let mut permits = vec![first];
-                    permits.extend((0..more).filter_map(|_| Arc::clone(&slots).try_acquire_owned().ok()));
+                    permits.extend(
+                        (0..more).filter_map(|_| Arc::clone(&slots).try_acquire_owned().ok()),
+                    );
                     for (lease, permit) in leases.into_iter().zip(permits) {
                         self.hand_out(&tasks, lease, permit);
                     }
@@ -83,7 +85,12 @@ impl Dispatcher {
         }
     }
 
-    fn hand_out(&self, tasks: &TaskTracker, lease: crate::model::Lease, slot: OwnedSemaphorePermit) {
+    fn hand_out(
+        &self,
+        tasks: &TaskTracker,
+        lease: crate::model::Lease,
+        slot: OwnedSemaphorePermit,
+    ) {
         let server = self.server.clone();
         server.progress.in_flight.fetch_add(1, Ordering::Relaxed);
         tasks.spawn(async move {

@@ -28,7 +28,9 @@ pub enum Refusal {
     #[error("refused: the address has no host")]
     NoHost,
     /// An address that is not on the public internet.
-    #[error("refused: {host} is {ip}, which is not a public address (fetch.allow_networks can allow it)")]
+    #[error(
+        "refused: {host} is {ip}, which is not a public address (fetch.allow_networks can allow it)"
+    )]
     Private {
         /// As asked for.
         host: String,
@@ -206,8 +208,7 @@ mod tests {
 
     #[test]
     fn public_addresses_and_names_pass() {
-        for url in
-            ["http://93.184.216.34/", "https://example.com/", "http://[2606:2800:220:1::1]/"]
+        for url in ["http://93.184.216.34/", "https://example.com/", "http://[2606:2800:220:1::1]/"]
         {
             assert_eq!(guard().check_url(&Url::parse(url).unwrap()), Ok(()), "{url}");
         }

@@ -18,11 +18,7 @@ pub struct RobotsCache(Mutex<HashMap<RobotsRef, Arc<Robots>>>);
 
 impl RobotsCache {
     /// The rules of that copy, or of a newer one.
-    pub async fn rules(
-        &self,
-        store: &dyn Store,
-        copy: &RobotsRef,
-    ) -> Result<Arc<Robots>, DbError> {
+    pub async fn rules(&self, store: &dyn Store, copy: &RobotsRef) -> Result<Arc<Robots>, DbError> {
         if let Some(rules) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(copy) {
             return Ok(Arc::clone(rules));
         }

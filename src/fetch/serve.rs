@@ -14,8 +14,8 @@ use crate::clock::Clock;
 use crate::frontier::Extension;
 use crate::handle::{self, House, Reply};
 use crate::model::{
-    Code, Exchange, FetchRecord, HostAdvice, Lease, NewTask, Next, Outcome, RawRef,
-    Redirected, Response, Ts, UrlHash, Validators,
+    Code, Exchange, FetchRecord, HostAdvice, Lease, NewTask, Next, Outcome, RawRef, Redirected,
+    Response, Ts, UrlHash, Validators,
 };
 use crate::progress::Progress;
 use crate::store::{Commit, Committed, Store};
@@ -157,7 +157,12 @@ impl Server {
 
     /// The two pure steps with the look-up between them. Reading is work: it is done off the
     /// threads that talk to the network.
-    async fn judge(&self, lease: &Arc<Lease>, reply: &Arc<Reply>, at: Ts) -> Result<Outcome, String> {
+    async fn judge(
+        &self,
+        lease: &Arc<Lease>,
+        reply: &Arc<Reply>,
+        at: Ts,
+    ) -> Result<Outcome, String> {
         let (task, answer, house) = (Arc::clone(lease), Arc::clone(reply), Arc::clone(&self.house));
         let (parsed, ask) =
             tokio::task::spawn_blocking(move || handle::parse(&task, &answer, &house))
@@ -209,7 +214,8 @@ impl Server {
                 Ok((exchange, record)) => {
                     asked.fetches.push(record);
                     let target = redirect_target(&exchange, &url);
-                    let Some(target) = target.filter(|_| redirects.len() < self.settings.max_redirects)
+                    let Some(target) =
+                        target.filter(|_| redirects.len() < self.settings.max_redirects)
                     else {
                         asked.reply = Reply::Answer(Box::new(Response { exchange, redirects }));
                         return Some(asked);
@@ -223,7 +229,8 @@ impl Server {
                         }
                         Follow::Busy(at) => {
                             let host = web::host(&target);
-                            asked.reply = failed(Code::HostBusy, format!("{host} is busy"), Some(at));
+                            asked.reply =
+                                failed(Code::HostBusy, format!("{host} is busy"), Some(at));
                             return Some(asked);
                         }
                         Follow::Lost => return None,

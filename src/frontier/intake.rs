@@ -122,8 +122,8 @@ mod tests {
             ("http://user:pw@example.com/", "url_credentials"),
             ("not a url", "url_malformed"),
         ] {
-            let rejected =
-                admit(&NewTask { url: bad.into(), ..new.clone() }, &KeyRules::default()).unwrap_err();
+            let rejected = admit(&NewTask { url: bad.into(), ..new.clone() }, &KeyRules::default())
+                .unwrap_err();
             assert_eq!(rejected.code, code, "{bad}");
         }
     }

@@ -22,9 +22,7 @@ use crate::db::{Db, DbError};
 use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
 
 pub(crate) use complete::{Completed, complete};
-pub(crate) use rows::{
-    SOURCE_COLUMNS, number, park, read_source, resume, settle,
-};
+pub(crate) use rows::{SOURCE_COLUMNS, number, park, read_source, resume, settle};
 pub(crate) use submit::take;
 
 /// The frontier in the embedded database.

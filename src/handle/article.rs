@@ -42,7 +42,7 @@ fn is_html(content_type: &str) -> bool {
 
 pub(super) fn decide(
     lease: &Lease,
-    read: Read,
+    read: &Read,
     carried: Carried,
     fetch: Option<FetchId>,
     known: &Known,

@@ -62,7 +62,8 @@ fn uid(feed: TaskId, entry: &feed::Entry) -> String {
         Some(id) => format!("guid:{id}"),
         None => {
             let mut hash = Sha256::new();
-            for part in [entry.link.as_deref(), entry.title.as_deref(), entry.published_raw.as_deref()]
+            for part in
+                [entry.link.as_deref(), entry.title.as_deref(), entry.published_raw.as_deref()]
             {
                 hash.update(part.unwrap_or_default().as_bytes());
                 hash.update([0]);

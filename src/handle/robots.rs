@@ -93,7 +93,8 @@ fn unreachable(
 ) -> Outcome {
     let code = Code::RobotsUnreachable;
     let attempts = u32::from(lease.task.retry_count) + 1;
-    let plan = house.policy.after_failure(&super::poll(lease, at, None), code, attempts, failure.told);
+    let plan =
+        house.policy.after_failure(&super::poll(lease, at, None), code, attempts, failure.told);
     let until = plan.map_or_else(|| at.after(house.robots_ttl), |plan| plan.at);
     let detail = &failure.detail;
     let slower = |until| {
@@ -109,7 +110,10 @@ fn unreachable(
         outcome.robots = Some(RobotsFact {
             origin,
             // Its age is still that of the first expiry, or it would serve for ever.
-            state: RobotsState { expires_at: until.min(copy.fetched_at.after(house.robots_ttl + STALE)), ..copy.clone() },
+            state: RobotsState {
+                expires_at: until.min(copy.fetched_at.after(house.robots_ttl + STALE)),
+                ..copy.clone()
+            },
             crawl_delay_ms: crawl_delay(copy, house),
         });
         return outcome;

@@ -32,7 +32,7 @@ pub(super) fn read(response: &Response, body: &[u8]) -> Result<Read, (Code, Stri
 
 pub(super) fn decide(
     lease: &Lease,
-    read: Read,
+    read: &Read,
     carried: Carried,
     known: &Known,
     at: Ts,

@@ -130,7 +130,8 @@ const RSS: &str = r#"<?xml version="1.0"?><rss version="2.0"><channel><title>New
 #[test]
 fn a_feeds_new_entries_become_facts_and_tasks() {
     let headers = [("etag", "\"v1\""), ("content-type", "application/rss+xml")];
-    let outcome = served(&lease(Kind::Feed, FEED), answer(FEED, 200, &headers, RSS), &Known::default());
+    let outcome =
+        served(&lease(Kind::Feed, FEED), answer(FEED, 200, &headers, RSS), &Known::default());
     assert_eq!(outcome.code, Code::Ok);
     assert_eq!(outcome.next, Next::Again { at: at().after(HOUR / 4) });
     let uids: Vec<_> = outcome.entries.iter().map(|fact| fact.entry.uid.as_str()).collect();
@@ -203,7 +204,8 @@ fn what_cannot_be_read_stores_no_validators_and_waits() {
 
 #[test]
 fn failures_wait_longer_each_time_and_what_is_gone_is_told() {
-    let known = Known { feed: FeedState { failures: 1, ..FeedState::default() }, ..Known::default() };
+    let known =
+        Known { feed: FeedState { failures: 1, ..FeedState::default() }, ..Known::default() };
     let missing = served(&lease(Kind::Feed, FEED), answer(FEED, 404, &[], ""), &known);
     let Next::Retry { at: when, code: Code::NotFound } = missing.next else {
         panic!("{:?}", missing.next)

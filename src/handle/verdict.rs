@@ -49,7 +49,10 @@ pub(super) fn judge(response: &Response) -> Judged {
     };
     let detail = match code {
         Code::TooLarge | Code::Truncated => {
-            format!("status {status}, but the body was cut off after {} bytes", response.exchange.body.len())
+            format!(
+                "status {status}, but the body was cut off after {} bytes",
+                response.exchange.body.len()
+            )
         }
         Code::RedirectLoop => format!("status {status} without a usable Location, or one too many"),
         _ => format!("status {status}"),
@@ -70,9 +73,9 @@ pub(super) fn retry_after(headers: &Headers, at: Ts) -> Option<Ts> {
 /// The time for which the answer says it stays fresh.
 pub(super) fn max_age(headers: &Headers) -> Option<Duration> {
     let directives = headers.get("cache-control")?.to_ascii_lowercase();
-    let seconds: u64 = directives
-        .split(',')
-        .find_map(|directive| directive.trim().strip_prefix("max-age=")?.trim_matches('"').parse().ok())?;
+    let seconds: u64 = directives.split(',').find_map(|directive| {
+        directive.trim().strip_prefix("max-age=")?.trim_matches('"').parse().ok()
+    })?;
     Some(Duration::from_secs(seconds).min(LONGEST_MAX_AGE)).filter(|age| !age.is_zero())
 }
 

@@ -40,9 +40,32 @@ pub struct NewSource {
     /// 1 to 10, 10 first.
     pub priority: u8,
     /// The pause between two requests to its hosts, when robots.txt names none.
+    #[serde(rename = "rate_limit_ms", with = "millis")]
     pub rate_limit: Option<Duration>,
     /// A fixed time between polls, instead of the policy's choice.
+    #[serde(rename = "poll_interval_ms", with = "millis")]
     pub poll_interval: Option<Duration>,
+}
+
+/// A span as whole milliseconds.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde hands the field over like this")]
+    pub(super) fn serialize<S: Serializer>(
+        span: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        span.map(|span| span.as_millis()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+    }
 }
 
 /// A publisher that we follow.

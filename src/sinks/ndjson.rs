@@ -42,7 +42,7 @@ impl Ndjson {
             _ => match self.store.article(id).await? {
                 Some((row, text)) => {
                     let mut article = serde_json::to_value(row)?;
-                    article["text"] = Value::String(text);
+                    put(&mut article, "text", Value::String(text));
                     Some(article)
                 }
                 None => None,
@@ -50,7 +50,8 @@ impl Ndjson {
         };
         // Taken down since: there is nothing to hand on.
         let Some(mut line) = about else { return Ok(None) };
-        line["event"] = json!({"seq": event.seq, "at": event.at, "kind": event.kind});
+        let about = json!({"seq": event.seq, "at": event.at, "kind": event.kind});
+        put(&mut line, "event", about);
         Ok(Some(line))
     }
 }
@@ -116,6 +117,12 @@ impl Sink for Ndjson {
             .collect();
         self.lengths = last;
         Ok(json!(self.lengths))
+    }
+}
+
+fn put(line: &mut Value, key: &str, value: Value) {
+    if let Value::Object(fields) = line {
+        fields.insert(key.to_owned(), value);
     }
 }
 

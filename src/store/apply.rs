@@ -24,8 +24,7 @@ pub fn entry(
         Some(row) if row.content_hash != fact.content_hash => Some(EventKind::EntryUpdated),
         Some(_) => None,
     };
-    let (first_seen, seen_count) =
-        previous.map_or((at, 0), |row| (row.first_seen, row.seen_count));
+    let (first_seen, seen_count) = previous.map_or((at, 0), |row| (row.first_seen, row.seen_count));
     let row = EntryRow {
         id: fact.id,
         feed_id: feed,
@@ -66,9 +65,8 @@ pub fn article(
         Some(row) if row.content_hash != fact.content_hash => Some(EventKind::ArticleUpdated),
         Some(_) => None,
     };
-    let (first_seen, revision, task_id, source) = previous
-        .as_ref()
-        .map_or((at, 1, fact.task, fact.source), |row| {
+    let (first_seen, revision, task_id, source) =
+        previous.as_ref().map_or((at, 1, fact.task, fact.source), |row| {
             let changed = u32::from(row.content_hash != fact.content_hash);
             (row.first_seen, row.revision + changed, row.task_id, row.source.or(fact.source))
         });
@@ -187,7 +185,8 @@ mod tests {
         let (same, event) = article(Some(row.clone()), None, &fact, at);
         assert!(event.is_none());
         assert_eq!(same.revision, 1);
-        let (changed, event) = article(Some(row.clone()), None, &article_fact("https://a/1", "t2"), at);
+        let (changed, event) =
+            article(Some(row.clone()), None, &article_fact("https://a/1", "t2"), at);
         assert_eq!(event.unwrap().kind, EventKind::ArticleUpdated);
         assert_eq!(changed.revision, 2);
         let (copy, event) = article(None, Some(row.id), &article_fact("https://b/1", "text"), at);

@@ -114,7 +114,9 @@ impl Store for SqliteStore {
         let (wanted, clock) = (name.to_owned(), self.clock.clone());
         let found = self
             .db
-            .write(move |conn| sources::set_enabled(conn, &wanted, disabled.as_deref(), clock.now()))
+            .write(move |conn| {
+                sources::set_enabled(conn, &wanted, disabled.as_deref(), clock.now())
+            })
             .await?;
         self.frontier.wake();
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))

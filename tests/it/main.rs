@@ -1,5 +1,12 @@
 //! Integration tests: one binary, real sockets, real files.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
+mod cli;
 mod kill;
 mod pipeline;
 mod sinks;

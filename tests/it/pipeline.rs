@@ -18,9 +18,7 @@ async fn assert_perfect(world: &World) {
 
 async fn run_to_the_end(world: &World) {
     let published = world.newsroom.published_count(i64::MAX) as u64;
-    world
-        .run_until(|| async { world.store.totals().await.unwrap().articles >= published })
-        .await;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,9 +101,7 @@ async fn every_answer_has_its_code_and_its_end() {
         let host = url.split('/').nth(2).unwrap();
         world.newsroom.misbehave(host, &path, fault.clone(), Span::Always);
         world.submit(&url, Kind::Article).await;
-        world
-            .run_until(|| async { world.task(&url).await.status != Status::Pending })
-            .await;
+        world.run_until(|| async { world.task(&url).await.status != Status::Pending }).await;
         let task = world.task(&url).await;
         assert_eq!((task.last_error, task.status), (Some(code), status), "{fault:?}");
         let events = world.store.events_after(0, 100).await.unwrap();
@@ -210,8 +206,10 @@ async fn a_feed_is_followed_to_another_host_under_that_hosts_slot() {
     world.submit(&to, Kind::Feed).await;
     world
         .run_until(|| async {
-            let tasks = world.tasks(TaskFilter { kind: Some(Kind::Feed), ..TaskFilter::default() }).await;
-            tasks.len() == 2 && tasks.iter().all(|task| task.fetch_count > 0 && task.last_error.is_none())
+            let tasks =
+                world.tasks(TaskFilter { kind: Some(Kind::Feed), ..TaskFilter::default() }).await;
+            tasks.len() == 2
+                && tasks.iter().all(|task| task.fetch_count > 0 && task.last_error.is_none())
         })
         .await;
     assert_eq!(world.report().await.impolite, Vec::<String>::new());
@@ -230,7 +228,9 @@ async fn once_serves_what_is_due_and_what_that_leads_to_and_ends() {
     let idle = world.run_once().await;
     assert_eq!(idle.articles, 0, "nothing is new");
     // At 600 times speed a poll may come due between the two runs; pages may not.
-    assert!(world.newsroom.counters().requests - before <= 2 * world.newsroom.publishers().len() as u64);
+    assert!(
+        world.newsroom.counters().requests - before <= 2 * world.newsroom.publishers().len() as u64
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

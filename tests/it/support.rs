@@ -86,7 +86,10 @@ impl World {
     }
 
     /// Runs the engine until `done` says so.
-    pub(crate) async fn run_until<F: Future<Output = bool>>(&self, mut done: impl FnMut() -> F) -> Snapshot {
+    pub(crate) async fn run_until<F: Future<Output = bool>>(
+        &self,
+        mut done: impl FnMut() -> F,
+    ) -> Snapshot {
         let stop = CancellationToken::new();
         let options = RunOptions { mode: Mode::Forever, lanes: Lane::ALL.to_vec() };
         let progress = Arc::new(Progress::default());
@@ -106,7 +109,8 @@ impl World {
     /// Runs the engine until everything due is done.
     pub(crate) async fn run_once(&self) -> Snapshot {
         let options = RunOptions { mode: Mode::Once, lanes: Lane::ALL.to_vec() };
-        let run = app::run(&self.config, &self.clock, options, CancellationToken::new(), Arc::default());
+        let run =
+            app::run(&self.config, &self.clock, options, CancellationToken::new(), Arc::default());
         tokio::time::timeout(LIMIT, run).await.expect("it ends by itself").unwrap()
     }
 

@@ -230,8 +230,10 @@ mod tests {
 
     #[test]
     fn a_declared_feed_needs_no_robots() {
-        let declared =
-            Politeness { declared: [("a.test".into(), vec!["/feed.xml".into()])].into(), ..rules() };
+        let declared = Politeness {
+            declared: [("a.test".into(), vec!["/feed.xml".into()])].into(),
+            ..rules()
+        };
         let log = [asked("/feed.xml", 0, 10), asked("/a", 2_000, 2_010)];
         assert_eq!(whys(&log, &declared), [Why::RobotsNotAsked]);
     }

@@ -151,7 +151,8 @@ fn lease_host(
         renew_tops(conn, host)?;
         return Ok(None);
     };
-    let source = task.source.map(|id| load_source(conn, id)).transpose()?.flatten().map(std::sync::Arc::new);
+    let source =
+        task.source.map(|id| load_source(conn, id)).transpose()?.flatten().map(std::sync::Arc::new);
     let robots = if task.kind.asks_robots(rules.robots_for_feeds) {
         match fresh_robots(conn, &task.url, now)? {
             Some(robots) => Some(robots),
@@ -305,7 +306,8 @@ pub(super) fn extend(
     }
     if next_at > now.ms() {
         // Of a lease nobody knows the end: look again after an ordinary pause.
-        let at = if lease_id.is_some() { now.after(rules.delay).ms().min(next_at) } else { next_at };
+        let at =
+            if lease_id.is_some() { now.after(rules.delay).ms().min(next_at) } else { next_at };
         return Ok(Extension::Busy(Ts::from_ms(at)));
     }
     conn.prepare_cached(
@@ -317,9 +319,8 @@ pub(super) fn extend(
 
 /// When the next task of these lanes can be handed out.
 pub(super) fn next_due(conn: &Connection, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
-    let mut earliest: Option<i64> = conn
-        .prepare_cached("SELECT min(due) FROM delayed")?
-        .query_row([], |row| row.get(0))?;
+    let mut earliest: Option<i64> =
+        conn.prepare_cached("SELECT min(due) FROM delayed")?.query_row([], |row| row.get(0))?;
     for lane in lanes {
         let top = top_column(*lane);
         let sql = format!("SELECT min(next_at) FROM host WHERE {top} = ?1");

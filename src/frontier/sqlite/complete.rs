@@ -27,7 +27,8 @@ pub(crate) fn complete(
     now: Ts,
     rules: &Rules,
 ) -> Result<bool, DbError> {
-    let mut held = conn.prepare_cached("SELECT id, name FROM host WHERE lease_id = ?1 ORDER BY id")?;
+    let mut held =
+        conn.prepare_cached("SELECT id, name FROM host WHERE lease_id = ?1 ORDER BY id")?;
     let hosts: Vec<(i64, String)> = held
         .query_map([done.lease.0], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
@@ -89,7 +90,12 @@ fn move_task(
             "UPDATE fetch_state SET etag = ?2, last_modified = ?3, validators_for = ?4
              WHERE task_id = ?1",
         )?
-        .execute((done.task.0, &validators.etag, &validators.last_modified, belongs_to))?;
+        .execute((
+            done.task.0,
+            &validators.etag,
+            &validators.last_modified,
+            belongs_to,
+        ))?;
     }
     // robots.txt is asked for when a task needs it, never by its own schedule.
     if status == Status::Pending && kind != Kind::Robots.number() {

@@ -4,9 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::db::DbError;
 use crate::frontier::Candidate;
-use crate::model::{
-    Code, Kind, Lane, Origin, Source, SourceId, Status, Task, TaskId, Ts, UrlHash,
-};
+use crate::model::{Code, Kind, Lane, Origin, Source, SourceId, Status, Task, TaskId, Ts, UrlHash};
 
 /// The columns that [`read_task`] reads, from `task t`, `host h`, `source s`, `fetch_state f`.
 pub(super) const TASK_COLUMNS: &str = "t.id, t.url, t.url_key, h.name, t.kind, t.origin, \
@@ -64,8 +62,7 @@ pub(crate) fn load_task(conn: &Connection, id: TaskId) -> Result<Option<Task>, D
 }
 
 /// The columns that [`read_source`] reads.
-pub(crate) const SOURCE_COLUMNS: &str =
-    "id, uuid, spec, enabled_at, disable_reason, created_at";
+pub(crate) const SOURCE_COLUMNS: &str = "id, uuid, spec, enabled_at, disable_reason, created_at";
 
 /// A source from its row.
 pub(crate) fn read_source(row: &Row<'_>) -> Result<Source, DbError> {
@@ -184,7 +181,8 @@ pub(super) fn place(conn: &Connection, task: i64) -> Result<Option<Place>, DbErr
 /// Sets aside what only a disabled source wants. A task that another enabled source also gave
 /// passes to that one.
 pub(crate) fn park(conn: &Connection, source: SourceId) -> Result<(), DbError> {
-    let mut owned = conn.prepare_cached("SELECT id FROM task WHERE source_id = ?1 AND status = 0")?;
+    let mut owned =
+        conn.prepare_cached("SELECT id FROM task WHERE source_id = ?1 AND status = 0")?;
     let tasks: Vec<i64> =
         owned.query_map([source.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for task in tasks {
@@ -212,7 +210,8 @@ pub(crate) fn park(conn: &Connection, source: SourceId) -> Result<(), DbError> {
 
 /// Takes up again what was set aside with a source.
 pub(crate) fn resume(conn: &Connection, source: SourceId, now: Ts) -> Result<(), DbError> {
-    let mut parked = conn.prepare_cached("SELECT id FROM task WHERE source_id = ?1 AND status = 3")?;
+    let mut parked =
+        conn.prepare_cached("SELECT id FROM task WHERE source_id = ?1 AND status = 3")?;
     let tasks: Vec<i64> =
         parked.query_map([source.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for task in tasks {

@@ -20,8 +20,7 @@ const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_ha
     a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
 
 fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, DbError> {
-    serde_json::from_str(text)
-        .map_err(|error| DbError::Corrupt { what, value: error.to_string() })
+    serde_json::from_str(text).map_err(|error| DbError::Corrupt { what, value: error.to_string() })
 }
 
 fn fetch_id(bytes: Option<[u8; 16]>) -> Option<FetchId> {
@@ -183,9 +182,7 @@ pub(super) fn sink(conn: &Connection, name: &str) -> Result<Option<SinkCursor>, 
         .prepare_cached("SELECT seq, state FROM sink WHERE name = ?1")?
         .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    found
-        .map(|(seq, state)| Ok(SinkCursor { seq, state: from_json("sink", &state)? }))
-        .transpose()
+    found.map(|(seq, state)| Ok(SinkCursor { seq, state: from_json("sink", &state)? })).transpose()
 }
 
 pub(super) fn totals(conn: &Connection) -> Result<Totals, DbError> {

@@ -9,8 +9,8 @@ use crate::db::DbError;
 use crate::frontier::admit;
 use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, take};
 use crate::model::{
-    new_uuid,
     Code, EventKind, Kind, NewEvent, NewSource, NewTask, Origin, Source, SourceId, TaskId, Ts,
+    new_uuid,
 };
 use crate::store::ChannelState;
 
@@ -34,7 +34,7 @@ pub(super) fn add(
     let channels = channels(new, source);
     let candidates: Vec<_> = channels.iter().filter_map(|new| admit(new, rules).ok()).collect();
     take(conn, &candidates, now)?;
-    Ok(by_id(conn, source)?)
+    by_id(conn, source)
 }
 
 /// The recurring tasks that follow a source.
@@ -89,8 +89,7 @@ pub(super) fn show(
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
          WHERE t.source_id = ?1 AND t.kind IN (?2, ?3) ORDER BY t.id",
     )?;
-    let mut rows =
-        select.query((source.id.0, Kind::Feed.number(), Kind::Sitemap.number()))?;
+    let mut rows = select.query((source.id.0, Kind::Feed.number(), Kind::Sitemap.number()))?;
     let mut channels = Vec::new();
     while let Some(row) = rows.next()? {
         let last_error: Option<i64> = row.get(8)?;
@@ -103,7 +102,9 @@ pub(super) fn show(
             last_success_at: row.get::<_, Option<i64>>(5)?.map(Ts::from_ms),
             failures: row.get(6)?,
             items: row.get(7)?,
-            last_error: last_error.map(|code| number("code", code, Code::from_number)).transpose()?,
+            last_error: last_error
+                .map(|code| number("code", code, Code::from_number))
+                .transpose()?,
             reason: row.get(9)?,
         });
     }

@@ -1,0 +1,134 @@
+//! `feedmill demo`: the whole pipeline against a simulated web of publishers, offline.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::run::{Signals, progress_line, summary};
+use super::{Context, Failure, places, text};
+use crate::demo::{self, DemoError, Options, Report};
+use crate::schedule::human;
+use crate::store::SourceError;
+
+/// How long the last stories may take to be found, in real time.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Shows the whole pipeline against simulated publishers, without the internet
+///
+/// Hours of news pass in seconds; in the end what was gathered is held against what was published.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How many publishers to simulate
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=5000))]
+    publishers: u16,
+    /// Everything simulated follows from this number
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many simulated seconds pass in a real one
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    rate: u16,
+    /// How many real seconds news appears
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// Where to keep what is gathered [default: a new directory for temporary files]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Goes on until it is stopped
+    #[arg(long)]
+    keep: bool,
+}
+
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let fallback = || std::env::temp_dir().join(format!("feedmill-demo-{}", std::process::id()));
+    let dir = args.dir.clone().unwrap_or_else(fallback);
+    let publish_for = Duration::from_secs(u64::from(args.seconds));
+    if places::taken(&dir).is_ok_and(|taken| taken.files > 0) {
+        let message = format!("{} is in use: name a new directory with --dir", dir.display());
+        return Err(Failure::usage("data_dir_in_use", message));
+    }
+    let options = Options {
+        publishers: usize::from(args.publishers),
+        seed: args.seed,
+        rate: f64::from(args.rate),
+        publish_for,
+        limit: publish_for + PATIENCE,
+        dir,
+        keep: args.keep,
+    };
+    let line = progress_line(context);
+    let stop = CancellationToken::new();
+    let mut signals = Signals::listen()?;
+    let shown = demo::run(&options, stop.clone(), |watch| {
+        line.set_message(format!("{} published; {}", watch.published, summary(&watch.progress)));
+        line.tick();
+    });
+    tokio::pin!(shown);
+    let report = loop {
+        tokio::select! {
+            shown = &mut shown => break shown,
+            () = signals.next() => stop.cancel(),
+        }
+    };
+    line.finish_and_clear();
+    let report = report?;
+    context.out.emit(&report, |_| told(&report))?;
+    match report.is_perfect() || args.keep {
+        true => Ok(()),
+        false => {
+            Err(Failure::failed("demo_imperfect", "what was gathered is not what was published"))
+        }
+    }
+}
+
+/// What was gathered, for people.
+fn told(report: &Report) -> String {
+    let n = text::number;
+    let found = report.published - report.missing.min(report.published);
+    let saved = report.not_modified * 100 / report.requests.max(1);
+    let span = |seconds| human(Duration::from_secs(seconds));
+    let mut lines = vec![
+        ("publishers", n(report.publishers)),
+        ("entries", n(report.entries)),
+        ("articles", format!("{} of {} stories found", n(found), n(report.published))),
+        ("exactly once", verdict(report.doubled + report.unknown, "too many")),
+        ("same text", verdict(report.text_differs, "differ")),
+        ("duplicates", format!("{} word for word another publisher's", n(report.duplicates))),
+        ("requests", format!("{}, {saved} % answered 304 not modified", n(report.requests))),
+        ("polite", verdict(report.impolite_requests, "requests broke a rule")),
+        ("bytes", text::bytes(report.bytes)),
+        (
+            "discovery",
+            format!(
+                "half within {} of publication, 95 % within {}",
+                span(report.discovery_p50_s),
+                span(report.discovery_p95_s)
+            ),
+        ),
+        ("time", format!("{} of news in {:.1} s", span(report.simulated_seconds), report.seconds)),
+        ("", String::new()),
+        ("look at", format!("{}/out/articles", report.data_dir)),
+        ("", format!("feedmill --data-dir {} article list", report.data_dir)),
+        ("", format!("feedmill --data-dir {} frontier stats", report.data_dir)),
+    ];
+    lines.extend(report.impolite.iter().map(|one| ("impolite", one.clone())));
+    let line = |(name, value): (&str, String)| format!("{name:<13} {value}").trim_end().to_owned();
+    lines.into_iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn verdict(wrong: u64, what: &str) -> String {
+    if wrong == 0 { "yes".to_owned() } else { format!("no: {} {what}", text::number(wrong)) }
+}
+
+impl From<DemoError> for Failure {
+    fn from(error: DemoError) -> Self {
+        match error {
+            DemoError::App(inner) => inner.into(),
+            DemoError::Source(inner) => SourceError::into(inner),
+            DemoError::Db(inner) => inner.into(),
+            DemoError::Newsroom(_) | DemoError::Resolve(_) => {
+                Self::failed("newsroom", error.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! `feedmill doctor`: a round of checks, each with what to do when it is not well.
+//!
+//! It looks and changes nothing: what is not there yet is not made.
+
+use std::path::Path;
+
+use rusqlite::OpenFlags;
+use serde::Serialize;
+use serde_json::json;
+
+use super::out::{Out, Tone};
+use super::places::{self, Access};
+use super::{Context, Failure, migrate::connect, text};
+use crate::clock::Clock;
+use crate::config::{Config, Loaded};
+use crate::db::{DbError, EngineLock, migrate};
+use crate::model::Ts;
+
+/// Checks that everything is in place, and says what to do when it is not
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {}
+
+/// 2025-01-01 and 2100-01-01: outside of these a clock is not set.
+const SANE: std::ops::Range<i64> = 1_735_689_600_000..4_102_444_800_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Health {
+    Ok,
+    Warn,
+    Fail,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: String,
+    health: Health,
+    /// What was found, and what to do about it.
+    message: String,
+}
+
+impl Check {
+    fn new(name: impl Into<String>, health: Health, message: impl Into<String>) -> Self {
+        Self { name: name.into(), health, message: message.into() }
+    }
+}
+
+pub(super) fn run(context: &Context) -> Result<(), Failure> {
+    let checks = match context.load() {
+        Ok(loaded) => examine(&loaded, &context.clock),
+        Err(failure) => vec![Check::new("configuration", Health::Fail, failure.message)],
+    };
+    let failed = checks.iter().filter(|check| check.health == Health::Fail).count();
+    let value = json!({ "healthy": failed == 0, "checks": checks });
+    context.out.emit(&value, |out| {
+        checks.iter().map(|check| line(check, out)).collect::<Vec<_>>().join("\n")
+    })?;
+    if failed == 0 {
+        return Ok(());
+    }
+    let failed = text::count(failed as u64, "check");
+    Err(Failure::failed("unhealthy", format!("{failed} failed: see what each says above")))
+}
+
+fn line(check: &Check, out: &Out) -> String {
+    let (tone, word) = match check.health {
+        Health::Ok => (Tone::Good, "ok  "),
+        Health::Warn => (Tone::Careful, "warn"),
+        Health::Fail => (Tone::Bad, "fail"),
+    };
+    format!("{}  {:<16} {}", out.paint(tone, word), check.name, text::one_line(&check.message))
+}
+
+fn examine(loaded: &Loaded, clock: &Clock) -> Vec<Check> {
+    let config = &loaded.config;
+    let mut checks = vec![configuration(loaded), directory("data directory", &config.data_dir)];
+    checks.extend(database(config));
+    checks.push(engine(config));
+    checks.push(room(config));
+    checks.push(directory("archive", &config.archive_dir()));
+    for name in config.sinks.keys() {
+        if let Some(dir) = config.sink_dir(name) {
+            checks.push(directory(&format!("sink {name}"), &dir));
+        }
+    }
+    checks.push(contact(config));
+    checks.push(time(clock.now()));
+    checks
+}
+
+fn configuration(loaded: &Loaded) -> Check {
+    let message = match &loaded.file {
+        Some(file) => format!("{} is fine", file.display()),
+        None => "no file, the defaults are in effect: `feedmill init` makes one".to_owned(),
+    };
+    Check::new("configuration", Health::Ok, message)
+}
+
+fn directory(name: &str, dir: &Path) -> Check {
+    let shown = dir.display();
+    match places::access(dir) {
+        Access::Writable => Check::new(name, Health::Ok, format!("{shown} is writable")),
+        Access::CanBeMade => Check::new(name, Health::Ok, format!("{shown} is made when needed")),
+        Access::Refused(error) => {
+            let message = format!(
+                "cannot write to {shown}: {error}; change its owner, or choose another directory"
+            );
+            Check::new(name, Health::Fail, message)
+        }
+    }
+}
+
+fn database(config: &Config) -> Vec<Check> {
+    let path = config.database_path();
+    let shown = path.display();
+    if !path.exists() {
+        return vec![Check::new("database", Health::Ok, format!("{shown} is made when needed"))];
+    }
+    let looked = connect(config, OpenFlags::empty()).and_then(|conn| {
+        let verdict: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok((verdict, migrate::status(&conn)))
+    });
+    match looked {
+        Ok((verdict, steps)) if verdict == "ok" => {
+            vec![Check::new("database", Health::Ok, format!("{shown} is sound")), schema(steps)]
+        }
+        Ok((verdict, _)) => {
+            let message = format!("{shown} is damaged ({verdict}): restore it from a backup");
+            vec![Check::new("database", Health::Fail, message)]
+        }
+        Err(error) => {
+            let message = format!("{error}; is it a database of feedmill, and may you read it?");
+            vec![Check::new("database", Health::Fail, message)]
+        }
+    }
+}
+
+fn schema(steps: Result<Vec<migrate::Step>, DbError>) -> Check {
+    let (health, message) = match steps {
+        Ok(steps) if steps.iter().all(|step| step.applied) => (Health::Ok, "current".to_owned()),
+        Ok(_) => (Health::Warn, "steps are missing: `feedmill migrate up` takes them".to_owned()),
+        Err(error) => (Health::Fail, error.to_string()),
+    };
+    Check::new("schema", health, message)
+}
+
+fn engine(config: &Config) -> Check {
+    let runs = EngineLock::is_held(&config.data_dir);
+    let message = if runs { "runs" } else { "does not run: `feedmill run` starts it" };
+    Check::new("engine", Health::Ok, message)
+}
+
+fn room(config: &Config) -> Check {
+    let limit = config.retention.min_free.as_bytes();
+    let (health, message) = match places::free(&config.data_dir) {
+        Err(error) => (Health::Fail, format!("cannot tell the free space: {error}")),
+        Ok(free) => {
+            let (shown, limit_shown) = (text::bytes(free), text::bytes(limit));
+            let told = format!("{shown} free, work pauses below {limit_shown}");
+            match free {
+                _ if free < limit => {
+                    (Health::Fail, format!("{told}: free some room, or lower retention.min_free"))
+                }
+                _ if free < limit.saturating_mul(2) => {
+                    (Health::Warn, format!("{told}: free some room soon"))
+                }
+                _ => (Health::Ok, told),
+            }
+        }
+    };
+    Check::new("disk space", health, message)
+}
+
+fn contact(config: &Config) -> Check {
+    if config.fetch.contact.is_empty() && config.fetch.agent.is_empty() {
+        let message =
+            "not set: give fetch.contact a page or mail address at which publishers can reach you";
+        return Check::new("contact", Health::Warn, message);
+    }
+    Check::new("contact", Health::Ok, format!("publishers see {}", config.user_agent()))
+}
+
+fn time(now: Ts) -> Check {
+    if SANE.contains(&now.ms()) {
+        return Check::new("clock", Health::Ok, format!("it is {now}"));
+    }
+    Check::new("clock", Health::Fail, format!("it says {now}: set the machine's clock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{LoadOptions, Size, load};
+
+    fn fresh(dir: &Path) -> Loaded {
+        let overrides = vec![("data_dir".to_owned(), dir.join("data").display().to_string())];
+        load(&LoadOptions { overrides, ..LoadOptions::default() }).unwrap()
+    }
+
+    fn health(checks: &[Check], name: &str) -> Health {
+        checks.iter().find(|check| check.name == name).map(|check| check.health).unwrap()
+    }
+
+    #[test]
+    fn a_fresh_directory_is_healthy_and_stays_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let checks = examine(&fresh(dir.path()), &Clock::system());
+        assert!(checks.iter().all(|check| check.health != Health::Fail), "{checks:?}");
+        assert_eq!(health(&checks, "contact"), Health::Warn);
+        assert_eq!(places::taken(dir.path()).unwrap().files, 0);
+    }
+
+    #[test]
+    fn what_is_wrong_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut loaded = fresh(dir.path());
+        std::fs::create_dir(&loaded.config.data_dir).unwrap();
+        std::fs::write(
+            loaded.config.database_path(),
+            "no database at all, but long enough".repeat(99),
+        )
+        .unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        loaded.config.archive.dir = dir.path().join("file/archive");
+        loaded.config.retention.min_free = Size::bytes(u64::MAX);
+        let checks = examine(&loaded, &Clock::manual(Ts::from_ms(0)));
+        for name in ["database", "archive", "disk space", "clock"] {
+            assert_eq!(health(&checks, name), Health::Fail, "{name}");
+        }
+        assert_eq!(health(&checks, "data directory"), Health::Ok);
+    }
+
+    #[test]
+    fn a_schema_behind_or_ahead_is_told() {
+        let conn = crate::db::Connection::open_in_memory().unwrap();
+        assert_eq!(schema(migrate::status(&conn)).health, Health::Warn);
+        conn.pragma_update(None, "user_version", 9_999).unwrap();
+        assert_eq!(schema(migrate::status(&conn)).health, Health::Fail);
+    }
+}

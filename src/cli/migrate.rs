@@ -1,0 +1,98 @@
+//! `feedmill migrate`: the steps of the database's schema.
+
+use std::fs;
+
+use clap::Subcommand;
+use rusqlite::OpenFlags;
+use serde_json::json;
+
+use super::{Context, Failure, text};
+use crate::config::Config;
+use crate::db::{Connection, DbError, EngineLock, migrate};
+
+/// Shows and takes the steps of the database's schema
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Takes every step that is missing; all other commands do so too
+    Up,
+    /// Takes steps back: what they hold is lost
+    Down {
+        /// How many
+        #[arg(long, default_value_t = 1)]
+        steps: usize,
+        /// Does not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Lists the steps and whether they were taken
+    Status,
+}
+
+pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
+    let config = context.load()?.config;
+    match command {
+        Command::Up => up(&config, context),
+        Command::Down { steps, yes } => down(&config, *steps, *yes, context),
+        Command::Status => status(&config, context),
+    }
+}
+
+fn up(config: &Config, context: &Context) -> Result<(), Failure> {
+    let path = config.database_path();
+    let dir = path.parent().unwrap_or(&config.data_dir);
+    fs::create_dir_all(dir).map_err(|error| {
+        Failure::failed("data_dir", format!("cannot make {}: {error}", dir.display()))
+    })?;
+    let mut conn = connect(config, OpenFlags::SQLITE_OPEN_CREATE)?;
+    conn.pragma_update(None, "journal_mode", "WAL").map_err(DbError::from)?;
+    let taken = migrate::up(&mut conn)?;
+    let told = match taken.as_slice() {
+        [] => "the schema is current".to_owned(),
+        names => format!("took {}", names.join(", ")),
+    };
+    context.out.done(&json!({ "taken": taken }), &told)
+}
+
+fn down(config: &Config, steps: usize, yes: bool, context: &Context) -> Result<(), Failure> {
+    if EngineLock::is_held(&config.data_dir) {
+        let message = "an engine runs on this database: stop it first";
+        return Err(Failure::failed("engine_running", message));
+    }
+    let mut conn = connect(config, OpenFlags::empty())?;
+    let what = format!("Take back {} and lose what they hold", text::count(steps as u64, "step"));
+    context.out.confirm(yes, &what)?;
+    let taken = migrate::down(&mut conn, steps)?;
+    let told = match taken.as_slice() {
+        [] => "there is no step to take back".to_owned(),
+        names => format!("took back {}", names.join(", ")),
+    };
+    context.out.done(&json!({ "taken_back": taken }), &told)
+}
+
+fn status(config: &Config, context: &Context) -> Result<(), Failure> {
+    let steps = if config.database_path().exists() {
+        migrate::status(&connect(config, OpenFlags::empty())?)?
+    } else {
+        // Looking must not make the file.
+        migrate::status(&Connection::open_in_memory().map_err(DbError::from)?)?
+    };
+    context.out.emit(&json!({ "steps": steps }), |out| {
+        let state = |applied| if applied { "applied" } else { "missing" }.to_owned();
+        let rows = steps.iter().map(|step| [step.name.to_owned(), state(step.applied)]);
+        out.table(["step", "state"], rows.collect())
+    })
+}
+
+/// A plain connection; the file must exist unless `create` is among the flags.
+pub(super) fn connect(config: &Config, more: OpenFlags) -> Result<Connection, DbError> {
+    let path = config.database_path();
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+    let opened = Connection::open_with_flags(&path, flags).and_then(|conn| {
+        conn.busy_timeout(std::time::Duration::from_secs(5))?;
+        Ok(conn)
+    });
+    opened.map_err(|error| DbError::Open {
+        path: path.display().to_string(),
+        message: error.to_string(),
+    })
+}

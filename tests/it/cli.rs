@@ -1,0 +1,518 @@
+//! The command line as people and scripts meet it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory to work in, and the binary in it with an environment of its own.
+struct Desk(TempDir);
+
+struct Reply {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = assert_cmd::cargo::cargo_bin_cmd!("feedmill");
+        command.current_dir(self.path()).env_clear().args(args);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Reply {
+        reply(&mut self.command(args))
+    }
+
+    /// Runs what must succeed.
+    fn ok(&self, args: &[&str]) -> String {
+        let reply = self.run(args);
+        assert_eq!(reply.code, 0, "{args:?}: {}", reply.stderr);
+        reply.stdout
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let text = self.ok(&[args, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{args:?}: {error}: {text}"))
+    }
+
+    /// Runs what must fail, with one sentence that has these words.
+    fn fails(&self, args: &[&str], code: i32, words: &str) -> String {
+        let reply = self.run(args);
+        assert_eq!(reply.code, code, "{args:?}: {}{}", reply.stdout, reply.stderr);
+        assert_eq!(reply.stderr.lines().count(), 1, "{args:?}: {}", reply.stderr);
+        assert!(reply.stderr.starts_with("error: "), "{args:?}: {}", reply.stderr);
+        assert!(reply.stderr.contains(words), "{args:?}: {}", reply.stderr);
+        reply.stderr
+    }
+
+    fn files(&self) -> Vec<String> {
+        let names = fs::read_dir(self.path()).unwrap();
+        let mut names: Vec<_> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn reply(command: &mut Command) -> Reply {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    Reply { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[test]
+fn help_names_every_command() {
+    let desk = Desk::new();
+    let help = desk.ok(&["--help"]);
+    for command in [
+        "init",
+        "run",
+        "once",
+        "demo",
+        "source",
+        "frontier",
+        "article",
+        "migrate",
+        "config",
+        "doctor",
+        "disk",
+        "completions",
+        "Quick start:",
+    ] {
+        assert!(help.contains(command), "{command}");
+    }
+    assert!(!help.contains("--clock"), "the test clock is hidden");
+    assert!(desk.ok(&["source", "add", "--help"]).contains("Examples:"));
+    assert!(desk.ok(&["--version"]).starts_with("feedmill "));
+    assert_eq!(desk.run(&[]).code, 2);
+}
+
+#[test]
+fn bad_input_gives_one_sentence_and_leaves_nothing_behind() {
+    let desk = Desk::new();
+    let add = |url| ["source", "add", url];
+    desk.fails(&["disk", "--bogus"], 2, "unexpected argument '--bogus'");
+    desk.fails(&["sourc"], 2, "unrecognized subcommand");
+    desk.fails(&["source", "add"], 2, "<URL>");
+    desk.fails(&["run", "--lanes", "fast"], 2, "one of poll, page, media");
+    desk.fails(&["source", "list", "--set", "workers"], 2, "KEY=VALUE");
+    desk.fails(&["source", "list", "--set", "fetch.worker=3"], 2, "did you mean `fetch.workers`?");
+    desk.fails(&["source", "list", "--set", "fetch.workers=0"], 2, "choose 1 to 1000");
+    desk.fails(&["source", "list", "--config", "none.toml"], 2, "cannot read none.toml");
+    desk.fails(&["config", "check", "none.toml"], 2, "cannot read none.toml");
+    desk.fails(&["source", "list", "--clock", "fast"], 2, "not a clock");
+    desk.fails(&add("file:///etc/passwd"), 2, "give an http or https address");
+    desk.fails(&add("example.com/feed"), 2, "https:// in front");
+    let told = desk.fails(&add("https://ann:hunter2@example.com/"), 2, "without them");
+    assert!(!told.contains("hunter2"), "{told}");
+    desk.fails(&add("http://127.0.0.1/feed"), 2, "not a public address");
+    desk.fails(&["source", "add", "https://example.com/f", "--priority", "11"], 2, "1 to 10");
+    desk.fails(&["source", "add", "https://example.com/f", "--interval", "soon"], 2, "time span");
+    desk.fails(&["frontier", "list", "--status", "lost"], 2, "one of pending, fetched");
+    desk.fails(&["frontier", "list", "--after", "7"], 2, "not the id of an address");
+    desk.fails(&["frontier", "submit", "--file", "none.txt"], 2, "cannot read none.txt");
+    desk.fails(&["article", "list", "--since", "monday"], 2, "such as 2h");
+    desk.fails(&["migrate", "down", "--yes"], 1, "cannot open the database");
+    assert_eq!(desk.files(), Vec::<String>::new());
+}
+
+#[test]
+fn a_broken_file_is_told_with_its_place() {
+    let desk = Desk::new();
+    fs::write(desk.path().join("feedmill.toml"), "[fetch]\nworkers = = 3\n").unwrap();
+    desk.fails(&["source", "list"], 2, "feedmill.toml line 2");
+    fs::write(desk.path().join("feedmill.toml"), "[fetch]\nworker = 3\n").unwrap();
+    desk.fails(&["source", "list"], 2, "did you mean `fetch.workers`?");
+    desk.fails(&["config", "check"], 2, "line 2");
+    fs::write(desk.path().join("feedmill.toml"), "nope = 1\n[fetch]\nworkers = 0.5\n").unwrap();
+    let reply = desk.run(&["config", "check"]);
+    assert_eq!(reply.code, 2);
+    assert_eq!(reply.stderr.matches("error: ").count(), 2, "{}", reply.stderr);
+    assert_eq!(desk.files(), ["feedmill.toml"]);
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_made_is_named() {
+    let desk = Desk::new();
+    fs::write(desk.path().join("file"), "").unwrap();
+    for command in [&["source", "list"][..], &["init"], &["run"], &["once"], &["migrate", "up"]] {
+        let args = [command, &["--data-dir", "file/below", "--quiet"]].concat();
+        desk.fails(&args, 1, "file/below");
+    }
+    let reply = desk.run(&["doctor", "--data-dir", "file/below"]);
+    assert_eq!(reply.code, 1);
+    assert!(reply.stdout.contains("fail  data directory"), "{}", reply.stdout);
+    assert_eq!(desk.files(), ["file"]);
+}
+
+#[test]
+fn errors_are_json_on_request() {
+    let desk = Desk::new();
+    for (args, code) in [
+        (&["source", "show", "nobody"][..], "unknown_source"),
+        (&["source", "add", "ftp://example.com/"], "url_scheme"),
+        (&["disk", "--bogus"], "usage"),
+        (&["disk", "--set", "nope=1"], "config_invalid"),
+    ] {
+        let reply = desk.run(&[args, &["--json"]].concat());
+        let line = reply.stderr.lines().last().unwrap();
+        let value: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(value["error"]["code"], code, "{line}");
+        assert!(reply.stderr.starts_with("error: "), "{}", reply.stderr);
+        assert!(reply.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_source_is_added_changed_and_forgotten() {
+    let desk = Desk::new();
+    assert!(desk.ok(&["source", "list"]).contains("feedmill source add"));
+    let told = desk.ok(&[
+        "source",
+        "add",
+        "https://example.com/rss",
+        "https://example.com/news-sitemap.xml",
+        "--category",
+        "world",
+        "--priority",
+        "8",
+        "--rate-limit",
+        "2s",
+        "--interval",
+        "30m",
+    ]);
+    assert_eq!(told, "example.com is followed: 1 feed, 1 sitemap\n");
+    desk.fails(&["source", "add", "https://example.com/other"], 1, "exists already");
+    desk.ok(&["source", "add", "https://example.com/other", "--name", "other", "--sitemap"]);
+    let table = desk.ok(&["source", "list"]);
+    let lines: Vec<_> =
+        table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+    assert_eq!(lines[0], ["name", "state", "mode", "channels", "category", "priority"]);
+    assert_eq!(lines[1][..3], ["example.com", "enabled", "feed"]);
+    assert_eq!(lines.len(), 3);
+
+    let shown = desk.json(&["source", "show", "example.com"]);
+    assert_eq!(shown["source"]["category"], "world");
+    assert_eq!(shown["channels"][1]["kind"], "sitemap");
+    let text = desk.ok(&["source", "show", "example.com"]);
+    assert!(text.contains("interval    30m") && text.contains("rate limit  2s"), "{text}");
+
+    desk.ok(&["source", "disable", "example.com", "--reason", "they asked"]);
+    let shown = desk.ok(&["source", "show", "example.com"]);
+    assert!(shown.contains("disabled (they asked)"), "{shown}");
+    desk.ok(&["source", "enable", "example.com"]);
+    assert_eq!(
+        desk.json(&["source", "show", "example.com"])["source"]["disable_reason"],
+        Value::Null
+    );
+
+    desk.fails(&["source", "remove", "example.com"], 2, "--yes");
+    desk.fails(&["source", "remove", "nobody", "--yes"], 1, "feedmill source list");
+    desk.ok(&["source", "remove", "example.com", "--yes"]);
+    desk.fails(&["source", "enable", "example.com"], 1, "no source is called `example.com`");
+    assert_eq!(desk.json(&["source", "list"])["sources"].as_array().unwrap().len(), 1);
+    assert_eq!(desk.ok(&["source", "remove", "other", "--yes", "--quiet"]), "");
+}
+
+#[test]
+fn submissions_are_reported_honestly() {
+    let desk = Desk::new();
+    let submit = ["frontier", "submit"];
+    let told =
+        desk.ok(
+            &[&submit[..], &["https://example.com/a", "https://example.com/a#b", "nope"]].concat()
+        );
+    assert!(told.starts_with("1 new, 1 known (0 raised), 1 rejected\n  nope: malformed"), "{told}");
+    let raised = desk.json(&["frontier", "submit", "https://example.com/a", "--priority", "9"]);
+    assert_eq!((&raised["known"], &raised["raised"]), (&1.into(), &1.into()));
+
+    let reply = desk.run(&["frontier", "submit", "file:///x", "http://ann:pw@example.com/"]);
+    assert_eq!(reply.code, 1);
+    assert!(reply.stdout.contains("0 new, 0 known (0 raised), 2 rejected"), "{}", reply.stdout);
+    assert!(!reply.stdout.contains("ann:pw"), "{}", reply.stdout);
+    assert!(reply.stderr.contains("none of the addresses"), "{}", reply.stderr);
+
+    let lines: String = (0..2_500).map(|n| format!("https://example.com/{n}\n")).collect();
+    let lines = format!("# many\n\n{lines}");
+    let piped = reply_to(&desk, &["frontier", "submit", "-"], &lines);
+    assert_eq!(piped.stdout, "2,500 new, 0 known (0 raised), 0 rejected\n");
+    fs::write(desk.path().join("many.txt"), &lines).unwrap();
+    let told = desk.ok(&["frontier", "submit", "--file", "many.txt"]);
+    assert_eq!(told, "0 new, 2,500 known (0 raised), 0 rejected\n");
+    desk.fails(&["frontier", "submit", "https://example.com/b", "--source", "nobody"], 1, "nobody");
+}
+
+fn reply_to(desk: &Desk, args: &[&str], stdin: &str) -> Reply {
+    reply(desk.command(args).write_stdin(stdin))
+}
+
+#[test]
+fn the_frontier_is_listed_page_by_page() {
+    let desk = Desk::new();
+    desk.ok(&["source", "add", "https://example.com/rss"]);
+    desk.ok(&[
+        "frontier",
+        "submit",
+        "https://a.example/1",
+        "https://b.example/2",
+        "https://a.example/3",
+    ]);
+    let mut seen = Vec::new();
+    let mut after = Vec::new();
+    loop {
+        let mut args = vec!["frontier", "list", "--limit", "2"];
+        args.extend(after.iter().map(String::as_str));
+        let page = desk.json(&args);
+        seen.extend(page["tasks"].as_array().unwrap().iter().map(|task| task["url"].clone()));
+        let Some(next) = page["next"].as_str() else { break };
+        assert!(desk.ok(&args).contains(&format!("--after {next}")));
+        after = vec!["--after".to_owned(), next.to_owned()];
+    }
+    assert_eq!(
+        seen,
+        [
+            "https://example.com/rss",
+            "https://a.example/1",
+            "https://b.example/2",
+            "https://a.example/3"
+        ]
+    );
+    let count = |args: &[&str]| {
+        desk.json(&[&["frontier", "list"], args].concat())["tasks"].as_array().unwrap().len()
+    };
+    assert_eq!(count(&["--host", "a.example"]), 2);
+    assert_eq!(count(&["--kind", "feed", "--origin", "manual"]), 1);
+    assert_eq!(count(&["--source", "example.com"]), 1);
+    assert_eq!(count(&["--status", "dead"]), 0);
+    desk.fails(&["frontier", "list", "--source", "nobody"], 1, "nobody");
+    let stats = desk.json(&["frontier", "stats"]);
+    assert_eq!(stats["by_kind"]["article"]["pending"], 3);
+    assert_eq!((&stats["hosts"], &stats["due"]), (&3.into(), &4.into()));
+    assert!(desk.ok(&["frontier", "stats"]).contains("3 hosts, 4 due, next now"));
+}
+
+#[test]
+fn every_listing_is_json_on_request() {
+    let desk = Desk::new();
+    for args in [
+        &["source", "list"][..],
+        &["frontier", "stats"],
+        &["frontier", "list"],
+        &["article", "list"],
+        &["article", "list", "--since", "2h"],
+        &["migrate", "status"],
+        &["migrate", "up"],
+        &["config", "show"],
+        &["config", "reference"],
+        &["config", "check"],
+        &["doctor"],
+        &["disk"],
+        &["completions", "zsh"],
+        &["once"],
+        &["init"],
+    ] {
+        assert!(desk.json(args).is_object(), "{args:?}");
+    }
+}
+
+#[test]
+fn articles_that_are_not_there_are_said_to_be_missing() {
+    let desk = Desk::new();
+    assert_eq!(desk.ok(&["article", "list"]), "no articles\n");
+    desk.fails(&["article", "list", "--source", "nobody"], 1, "nobody");
+    desk.fails(&["article", "show", "https://example.com/a"], 1, "no article is kept");
+    desk.fails(&["article", "show", &"0f".repeat(32)], 1, "no article is kept");
+    desk.fails(&["article", "show", "0f0f"], 2, "neither an id of 64 hex digits nor an address");
+}
+
+#[test]
+fn the_schema_goes_up_and_down() {
+    let desk = Desk::new();
+    let applied = |desk: &Desk| {
+        let steps = desk.json(&["migrate", "status"])["steps"].clone();
+        steps.as_array().unwrap().iter().filter(|step| step["applied"] == true).count()
+    };
+    assert_eq!(applied(&desk), 0);
+    assert_eq!(desk.files(), Vec::<String>::new(), "looking makes nothing");
+    assert!(desk.ok(&["migrate", "up"]).starts_with("took 0001_foundation"));
+    assert_eq!(desk.ok(&["migrate", "up"]), "the schema is current\n");
+    let all = applied(&desk);
+    assert!(all >= 1);
+    desk.fails(&["migrate", "down"], 2, "--yes");
+    assert_eq!(applied(&desk), all);
+
+    let engine = feedmill::db::EngineLock::take(&desk.path().join("feedmill-data")).unwrap();
+    desk.fails(&["migrate", "down", "--yes"], 1, "stop it first");
+    assert!(desk.ok(&["doctor"]).contains("engine           runs"));
+    drop(engine);
+    desk.ok(&["migrate", "down", "--yes"]);
+    assert_eq!(applied(&desk), all - 1);
+}
+
+#[test]
+fn configuration_is_shown_checked_and_explained() {
+    let desk = Desk::new();
+    let example = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/feedmill.example.toml"));
+    assert_eq!(desk.ok(&["config", "reference"]), example.unwrap());
+    let shown = desk.ok(&["config", "show", "--set", "fetch.workers=7"]);
+    assert!(shown.contains("workers = 7 # from the command line"), "{shown}");
+    assert!(desk.ok(&["config", "check"]).contains("the defaults are in effect"));
+    fs::write(desk.path().join("other.toml"), "[fetch]\nworkers = 7\n").unwrap();
+    assert_eq!(desk.ok(&["config", "check", "other.toml"]), "other.toml is fine\n");
+    let shown = desk.json(&["config", "show", "--config", "other.toml"]);
+    assert_eq!(shown["config"]["fetch"]["workers"], 7);
+}
+
+#[test]
+fn init_makes_a_place_to_work_in_once() {
+    let desk = Desk::new();
+    let told = desk.ok(&["init", "--contact", "https://example.org/bot"]);
+    assert!(told.contains("feedmill source add") && !told.contains("set contact"), "{told}");
+    assert_eq!(desk.files(), ["feedmill-data", "feedmill.toml"]);
+    let file = desk.path().join("feedmill.toml");
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(written.contains("\ncontact = \"https://example.org/bot\"\n"), "{written}");
+    assert!(desk.ok(&["doctor"]).contains("(+https://example.org/bot)"));
+
+    let again = desk.run(&["init", "--contact", "https://example.org/other"]);
+    assert_eq!(again.code, 0);
+    assert!(again.stderr.contains("kept as it is"), "{}", again.stderr);
+    assert!(again.stdout.contains("exists already and is kept"), "{}", again.stdout);
+    assert_eq!(fs::read_to_string(&file).unwrap(), written);
+
+    let desk = Desk::new();
+    desk.fails(&["init", "--contact", "größe"], 2, "plain ASCII");
+    assert_eq!(desk.files(), Vec::<String>::new());
+    assert!(desk.ok(&["init", "elsewhere"]).contains("set contact"));
+    assert_eq!(desk.files(), ["elsewhere", "feedmill.toml"]);
+    assert_eq!(desk.json(&["config", "show"])["config"]["data_dir"], "elsewhere");
+}
+
+#[test]
+fn doctor_and_disk_look_and_change_nothing() {
+    let desk = Desk::new();
+    let told = desk.ok(&["doctor"]);
+    for (health, check) in
+        [("ok  ", "data directory"), ("ok  ", "disk space"), ("warn", "contact"), ("ok  ", "clock")]
+    {
+        assert!(told.contains(&format!("{health}  {check}")), "{check}: {told}");
+    }
+    let disk = desk.json(&["disk"]);
+    assert_eq!((&disk["total"], &disk["paused"]), (&0.into(), &false.into()));
+    assert_eq!(desk.files(), Vec::<String>::new());
+
+    desk.ok(&["init", "--quiet"]);
+    assert!(desk.ok(&["doctor"]).contains("is sound"));
+    assert!(desk.json(&["disk"])["total"].as_u64().unwrap() > 0);
+    let full = ["--set", "retention.min_free=1000TB"];
+    assert!(desk.ok(&[&["disk"], &full[..]].concat()).contains("work is paused until"));
+    assert_eq!(desk.run(&[&["doctor"], &full[..]].concat()).code, 1);
+    fs::write(desk.path().join("feedmill.toml"), "nope = 1").unwrap();
+    let reply = desk.run(&["doctor"]);
+    assert_eq!(reply.code, 1);
+    assert!(reply.stdout.starts_with("fail  configuration"), "{}", reply.stdout);
+}
+
+#[test]
+fn once_is_silent_when_nothing_is_new() {
+    let desk = Desk::new();
+    desk.ok(&["init", "--quiet"]);
+    let reply = desk.run(&["once"]);
+    assert_eq!((reply.code, reply.stdout.as_str(), reply.stderr.as_str()), (0, "", ""));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let desk = Desk::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(desk.ok(&["completions", shell]).contains("frontier"), "{shell}");
+    }
+    desk.fails(&["completions", "tcsh"], 2, "tcsh");
+}
+
+/// A reader that closes the pipe early has what it wanted.
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let desk = Desk::new();
+    let binary = assert_cmd::cargo::cargo_bin!("feedmill");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = std::process::Command::new(binary)
+        .args(["config", "reference"])
+        .current_dir(desk.path())
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.stderr.is_empty());
+}
+
+/// An engine as a process of its own.
+fn engine(desk: &Desk, args: &[&str]) -> Child {
+    std::process::Command::new(assert_cmd::cargo::cargo_bin!("feedmill"))
+        .args([&["run", "--set", "fetch.contact=test@example.org"], args].concat())
+        .current_dir(desk.path())
+        .env_clear()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn terminate(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
+/// The first signal ends it in order and with a summary.
+#[test]
+fn run_stops_when_it_is_told_to() {
+    let desk = Desk::new();
+    let mut child = engine(&desk, &["--lanes", "poll"]);
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(told.next().unwrap().starts_with("following 0 sources"));
+    // The engine takes its lock only once it listens to signals.
+    while !feedmill::db::EngineLock::is_held(&desk.path().join("feedmill-data")) {
+        std::thread::yield_now();
+    }
+    desk.fails(&["once", "--quiet"], 1, "already runs");
+    assert!(desk.ok(&["source", "list"]).contains("no sources yet"));
+    terminate(&child);
+    let mut summary = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut summary).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(summary.starts_with("0 requests"), "{summary}");
+}
+
+/// The second signal does not wait for a publisher that keeps us waiting.
+#[test]
+fn a_second_signal_ends_at_once() {
+    let desk = Desk::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/story", silent.local_addr().unwrap());
+    desk.ok(&["frontier", "submit", &address]);
+    let mut child = engine(&desk, &["--set", "fetch.allow_networks=127.0.0.0/8"]);
+    let _waiting = silent.accept().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    terminate(&child);
+    assert!(told.any(|line| line.starts_with("stopping: ")));
+    terminate(&child);
+    assert!(told.any(|line| line.starts_with("error: stopped at once")));
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}

@@ -1,0 +1,206 @@
+//! What every backend of the frontier and the store must keep, as one suite.
+//!
+//! A case knows nothing of the backend: it gets a way to open one and says what must hold. A
+//! further backend implements [`Backend`], gets a function like [`sqlite`] and one more line
+//! `contract!(..)` at the end. Time is a clock that the cases move by hand.
+
+mod claim;
+mod commit;
+mod crowd;
+mod due;
+mod events;
+mod lease;
+mod machine;
+mod ready;
+mod sources;
+mod submit;
+mod trial;
+
+use async_trait::async_trait;
+use feedmill::clock::Clock;
+use feedmill::db::{Connection, Db};
+use feedmill::frontier::Rules;
+use feedmill::model::{Kind, Status};
+use feedmill::store::SqliteStore;
+use futures_util::future::BoxFuture;
+use tempfile::TempDir;
+
+use trial::Trial;
+
+/// Opens an empty backend.
+type Open = fn(Clock, Rules) -> BoxFuture<'static, Trial>;
+
+/// What the cases need beyond the two traits.
+#[async_trait]
+trait Backend: Send + Sync {
+    /// What an engine does when it starts after one that was killed.
+    async fn recover(&self);
+
+    /// Where every task is, read past the traits.
+    fn standings(&self) -> Vec<Standing>;
+}
+
+/// Where a task is in the backend's own tables.
+#[derive(Clone, Debug)]
+struct Standing {
+    task: i64,
+    kind: Kind,
+    status: Status,
+    queued: bool,
+    delayed: bool,
+    leased: bool,
+}
+
+struct Sqlite {
+    store: SqliteStore,
+    dir: TempDir,
+}
+
+fn sqlite(clock: Clock, rules: Rules) -> BoxFuture<'static, Trial> {
+    Box::pin(async move {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(&dir.path().join("feedmill.db")).unwrap();
+        let store = SqliteStore::new(db, clock.clone(), rules);
+        let backend = Sqlite { store: store.clone(), dir };
+        Trial::new(std::sync::Arc::new(store), clock, Box::new(backend))
+    })
+}
+
+#[async_trait]
+impl Backend for Sqlite {
+    async fn recover(&self) {
+        self.store.frontier().free_leases().await.unwrap();
+    }
+
+    fn standings(&self) -> Vec<Standing> {
+        let conn = Connection::open(self.dir.path().join("feedmill.db")).unwrap();
+        let mut select = conn
+            .prepare(
+                "SELECT t.id, t.kind, t.status,
+                   EXISTS(SELECT 1 FROM queue q WHERE q.task_id = t.id AND q.host_id = t.host_id
+                     AND q.lane = t.lane AND q.nprio = 10 - t.prio AND q.due = t.due),
+                   EXISTS(SELECT 1 FROM delayed d WHERE d.task_id = t.id AND d.due = t.due),
+                   EXISTS(SELECT 1 FROM host h WHERE h.id = t.host_id AND h.lease_task = t.id)
+                 FROM task t ORDER BY t.id",
+            )
+            .unwrap();
+        let rows = select.query_map([], |row| {
+            Ok(Standing {
+                task: row.get(0)?,
+                kind: Kind::from_number(row.get(1)?).unwrap(),
+                status: Status::from_number(row.get(2)?).unwrap(),
+                queued: row.get(3)?,
+                delayed: row.get(4)?,
+                leased: row.get(5)?,
+            })
+        });
+        rows.unwrap().collect::<Result<_, _>>().unwrap()
+    }
+}
+
+/// All cases on one backend. A case that is not listed here is dead code, and the build says so.
+macro_rules! contract {
+    ($backend:ident) => {
+        contract!(@ $backend
+            submit {
+                a_report_counts_new_known_raised_and_rejected,
+                spellings_of_one_address_are_one_task,
+                an_address_is_one_task_per_lane,
+                priority_only_rises,
+                priority_stands_still_while_a_task_is_under_way,
+                what_is_done_or_given_up_is_not_queued_again,
+                the_dead_return_after_a_month_unless_the_reason_is_final,
+                malformed_addresses_among_a_thousand_are_rejected_one_by_one,
+                an_earlier_wish_moves_a_waiting_page_forward,
+                a_failed_page_keeps_its_wait_whoever_gives_it_again,
+                a_feed_keeps_its_rhythm_whoever_gives_it_again,
+            }
+            claim {
+                the_highest_priority_goes_first,
+                the_oldest_due_goes_first_within_a_host,
+                a_claim_hands_out_at_most_what_was_asked_each_on_another_host,
+                a_host_has_one_live_lease,
+                the_pause_counts_from_completion,
+                a_request_that_was_not_made_costs_no_pause,
+                nothing_is_handed_out_while_a_host_is_blocked,
+                lifting_a_block_leaves_the_pause_that_the_host_wants,
+                only_the_lanes_asked_for_are_served,
+                polls_take_every_second_slot_while_pages_wait,
+                robots_goes_first_when_missing_or_stale_and_once,
+                feeds_need_no_robots_unless_the_rule_says_so,
+                every_origin_has_its_own_robots,
+                a_crawl_delay_is_kept_from_the_answer_that_told_it,
+                a_source_sets_the_pace_of_its_hosts,
+            }
+            commit {
+                fetched_is_the_end,
+                again_comes_back_at_its_time,
+                retry_counts_until_it_goes_well,
+                postpone_does_not_count,
+                dead_keeps_its_code,
+                validators_come_back_with_the_next_lease,
+                found_addresses_are_in_the_frontier_with_the_commit,
+                the_address_that_answered_instead_is_done_as_well,
+                a_complaint_doubles_the_pause_and_blocks,
+                a_quiet_host_is_asked_faster_again,
+                a_decision_on_an_old_feed_state_conflicts_and_changes_nothing,
+                one_bad_outcome_of_a_batch_falls_alone,
+            }
+            lease {
+                a_stale_lease_changes_nothing,
+                a_stale_lease_changes_nothing_through_a_lent_host,
+                a_late_answer_counts_until_somebody_else_has_the_task,
+                five_leases_that_ran_out_are_poison,
+                the_end_of_a_poisoned_task_frees_its_host,
+                an_answer_forgives_earlier_strikes,
+                renewal_makes_a_lease_last,
+                a_second_host_is_granted_and_both_get_their_pause,
+                a_busy_host_is_not_lent,
+                advice_goes_to_the_host_that_answered,
+                after_a_crash_everything_is_handed_out_again_after_the_pause,
+            }
+            sources {
+                names_are_unique,
+                disabling_parks_and_enabling_resumes,
+                an_heir_takes_over,
+                a_parked_task_goes_to_the_first_source_that_is_enabled,
+                a_parked_task_rises_with_a_new_source,
+                what_a_disabled_source_gives_is_parked,
+                a_task_under_way_is_parked_when_it_comes_back,
+                robots_is_nobodys_task,
+                removing_a_source_keeps_its_articles,
+            }
+            events {
+                an_entry_is_new_once_and_updated_when_it_changes,
+                an_article_is_new_then_updated,
+                the_same_text_elsewhere_is_a_duplicate,
+                the_log_is_strictly_increasing_and_read_from_any_place,
+                the_same_facts_twice_give_no_second_event,
+                sources_leave_their_trace,
+            }
+            due {
+                nothing_is_due_in_an_empty_frontier,
+                due_work_is_announced_and_handed_out,
+                a_pause_is_waited_out_to_the_millisecond,
+                a_waiting_task_is_announced_for_its_time,
+                other_lanes_are_not_announced,
+                a_blocked_host_is_no_work,
+                submission_and_completion_wake_whoever_waits,
+            }
+            machine { any_sequence_of_steps_agrees_with_the_model, }
+            crowd { twenty_workers_do_every_address_once, }
+        );
+    };
+    (@ $backend:ident $($area:ident { $($case:ident,)+ })+) => {
+        mod $backend {
+            $(mod $area {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::super::$area::$case(super::super::$backend).await;
+                })+
+            })+
+        }
+    };
+}
+
+contract!(sqlite);

@@ -1,0 +1,150 @@
+//! Sources and the tasks they own.
+
+use feedmill::frontier::TaskFilter;
+use feedmill::model::{Kind, Lane, Next, Outcome, Status};
+use feedmill::store::{ArticleFilter, SourceError};
+
+use super::Open;
+use super::ready::article;
+use super::trial::{DAY, PAUSE, allow_all, begin, owned_by, page, then};
+
+const FEED: &str = "https://a.example/feed";
+
+pub(super) async fn names_are_unique(open: Open) {
+    let trial = begin(open).await;
+    let first = trial.source("a", &[FEED]).await;
+    let again = trial.store.add_source(first.spec.clone()).await;
+    assert!(matches!(again, Err(SourceError::NameTaken(name)) if name == "a"));
+    let nobody = trial.store.set_enabled("b", None).await;
+    assert!(matches!(nobody, Err(SourceError::Unknown(name)) if name == "b"));
+    let (by_id, channels) = trial.store.source(&first.uuid).await.unwrap();
+    assert_eq!((by_id, channels.len()), (first, 1));
+}
+
+pub(super) async fn disabling_parks_and_enabling_resumes(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[FEED]).await;
+    trial.submit([owned_by(&source, page("https://b.example/1"))]).await;
+    trial.disable("a").await;
+    assert_eq!(trial.store.stats().await.unwrap().total.parked, 2);
+    assert!(trial.idle().await);
+    assert_eq!(trial.store.next_due(Lane::ALL).await.unwrap(), None);
+    trial.pass(DAY);
+    trial.enable("a").await;
+    assert_eq!(trial.store.stats().await.unwrap().total.parked, 0);
+    assert_eq!(trial.claim(9, Lane::ALL).await.len(), 2);
+}
+
+pub(super) async fn an_heir_takes_over(open: Open) {
+    let trial = begin(open).await;
+    let first = trial.source("first", &[FEED]).await;
+    let second = trial.source("second", &[FEED]).await;
+    assert_eq!(trial.task(FEED).await.source, Some(first.id));
+    trial.disable("first").await;
+    let task = trial.task(FEED).await;
+    assert_eq!((task.status, task.source), (Status::Pending, Some(second.id)));
+    let lease = trial.take().await;
+    assert_eq!(lease.source.unwrap().spec.name, "second");
+}
+
+pub(super) async fn a_parked_task_goes_to_the_first_source_that_is_enabled(open: Open) {
+    let trial = begin(open).await;
+    trial.source("first", &[FEED]).await;
+    let second = trial.source("second", &[FEED]).await;
+    trial.disable("second").await;
+    trial.disable("first").await;
+    assert_eq!(trial.task(FEED).await.status, Status::Parked);
+    trial.enable("second").await;
+    let task = trial.task(FEED).await;
+    assert_eq!((task.status, task.source), (Status::Pending, Some(second.id)));
+    assert_eq!(trial.take().await.task.url, FEED);
+}
+
+pub(super) async fn a_parked_task_rises_with_a_new_source(open: Open) {
+    let trial = begin(open).await;
+    trial.source("old", &[FEED]).await;
+    trial.disable("old").await;
+    let new = trial.source("new", &[FEED]).await;
+    let task = trial.task(FEED).await;
+    assert_eq!((task.status, task.source), (Status::Pending, Some(new.id)));
+    assert_eq!(trial.take().await.source.unwrap().spec.name, "new");
+}
+
+pub(super) async fn what_a_disabled_source_gives_is_parked(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[FEED]).await;
+    let lease = trial.take().await;
+    trial.disable("a").await;
+    // The poll was under way: what it found belongs to nobody who is followed.
+    let outcome = Outcome {
+        discovered: vec![owned_by(&source, page("https://b.example/1"))],
+        ..then(Next::Again { at: trial.now() })
+    };
+    trial.commit(&lease, outcome).await;
+    assert_eq!(trial.task("https://b.example/1").await.status, Status::Parked);
+    trial.submit([owned_by(&source, page("https://b.example/1"))]).await;
+    assert_eq!(trial.task("https://b.example/1").await.status, Status::Parked);
+    trial.pass(PAUSE);
+    assert!(trial.idle().await);
+    trial.enable("a").await;
+    assert_eq!(trial.claim(9, Lane::ALL).await.len(), 2);
+}
+
+pub(super) async fn a_task_under_way_is_parked_when_it_comes_back(open: Open) {
+    for removed in [false, true] {
+        let trial = begin(open).await;
+        trial.source("a", &[FEED]).await;
+        let lease = trial.take().await;
+        if removed {
+            trial.store.remove_source("a").await.unwrap();
+        } else {
+            trial.disable("a").await;
+        }
+        trial.end(&lease, Next::Again { at: trial.now() }).await;
+        assert_eq!(trial.task(FEED).await.status, Status::Parked);
+        trial.pass(DAY);
+        assert!(trial.idle().await);
+    }
+}
+
+pub(super) async fn robots_is_nobodys_task(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[]).await;
+    trial.submit([owned_by(&source, page("https://a.example/1"))]).await;
+    let robots = trial.store.claim(1, Lane::ALL).await.unwrap().pop().unwrap();
+    assert_eq!(robots.task.kind, Kind::Robots);
+    assert_eq!(robots.source.as_ref().unwrap().spec.name, "a", "its headers apply");
+    trial.commit(&robots, allow_all(&robots)).await;
+    trial.disable("a").await;
+    trial.enable("a").await;
+    let again = trial.store.claim(9, Lane::ALL).await.unwrap();
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].task.kind, Kind::Article, "robots.txt is fresh: nobody asked for it");
+    let of_source = TaskFilter { source: Some("a".into()), limit: 9, ..TaskFilter::default() };
+    assert_eq!(trial.store.list(of_source).await.unwrap().len(), 1);
+}
+
+pub(super) async fn removing_a_source_keeps_its_articles(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[FEED]).await;
+    let url = "https://a.example/1";
+    trial.submit([owned_by(&source, page(url))]).await;
+    let lease = trial.claim(1, &[Lane::Page]).await.pop().unwrap();
+    let mut fact = article(lease.task.id, url, "what it says");
+    fact.source = Some(source.id);
+    let id = fact.id;
+    trial.commit(&lease, Outcome { article: Some(fact), ..then(Next::Fetched) }).await;
+    let by_source = |limit| ArticleFilter { source: Some("a".into()), limit, ..Default::default() };
+    assert_eq!(trial.store.articles(by_source(9)).await.unwrap().len(), 1);
+
+    trial.store.remove_source("a").await.unwrap();
+    assert!(trial.store.sources().await.unwrap().is_empty());
+    assert!(trial.store.articles(by_source(9)).await.unwrap().is_empty());
+    let (row, text) = trial.store.article(id).await.unwrap().unwrap();
+    assert_eq!((row.source, text.as_str()), (None, "what it says"));
+    assert_eq!(trial.task(FEED).await.status, Status::Parked);
+    trial.pass(PAUSE);
+    assert!(trial.idle().await);
+    trial.source("a", &[FEED]).await;
+    assert_eq!(trial.take().await.task.url, FEED, "it can be followed again");
+}
