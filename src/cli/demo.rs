@@ -14,6 +14,9 @@ use crate::store::SourceError;
 /// How long the last stories may take to be found, in real time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Without a terminal, every so many looks are worth a line.
+const NOTE_EVERY: u32 = 15;
+
 /// Shows the whole pipeline against simulated publishers, without the internet
 ///
 /// Hours of news pass in seconds; in the end what was gathered is held against what was published.
@@ -56,11 +59,29 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         dir,
         keep: args.keep,
     };
+    context.out.note(&format!(
+        "{} publishers on loopback, {} of news in {} s; everything goes to {}",
+        options.publishers,
+        human(publish_for.mul_f64(options.rate)),
+        publish_for.as_secs(),
+        options.dir.display(),
+    ));
     let line = progress_line(context);
+    let mut ticks = 0;
     let stop = CancellationToken::new();
     let mut signals = Signals::listen()?;
     let shown = demo::run(&options, stop.clone(), |watch| {
-        line.set_message(format!("{} published; {}", watch.published, summary(&watch.progress)));
+        let message = format!(
+            "{:>6} simulated, {} published; {}",
+            human(watch.simulated),
+            watch.published,
+            summary(&watch.progress)
+        );
+        if !context.out.watched() && ticks % NOTE_EVERY == 0 {
+            context.out.note(&message);
+        }
+        ticks += 1;
+        line.set_message(message);
         line.tick();
     });
     tokio::pin!(shown);

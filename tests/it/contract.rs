@@ -11,6 +11,7 @@ mod due;
 mod events;
 mod lease;
 mod machine;
+mod model;
 mod ready;
 mod sources;
 mod submit;

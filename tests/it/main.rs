@@ -6,7 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod architecture;
 mod cli;
+mod contract;
 mod kill;
 mod pipeline;
 mod sinks;

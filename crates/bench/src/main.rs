@@ -1,2 +1,41 @@
-//! Benchmarks.
-fn main() {}
+//! Benchmarks: ours and its peers in the same run on the same work.
+//!
+//! Machines are noisy, so figures are ratios or counts per CPU-second of this process. Nothing here
+//! is needed to build or test the product, and no benchmark is part of the tests.
+
+mod frontier;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The product runs on this allocator, so its figures are taken on it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures Feedmill beside its peers.
+#[derive(Debug, Parser)]
+struct Cli {
+    /// Prints one JSON object instead of a table
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// The queue: submissions and claims with completions, per CPU-second
+    Frontier(frontier::Args),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let report = match &cli.bench {
+        Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
+    };
+    report.print(cli.json)?;
+    Ok(ExitCode::from(u8::from(!report.passed())))
+}

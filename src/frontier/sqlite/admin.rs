@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::claim::next_due;
+use super::claim::{load_host, next_due};
 use super::rows::{self, TASK_COLUMNS, TASK_FROM, number, read_task};
 use crate::db::DbError;
 use crate::frontier::{Counts, HostPatch, Rules, Stats, TaskFilter};
@@ -105,7 +105,7 @@ pub(super) fn set_host(
     }
     if let Some(until) = patch.blocked_until {
         // Lifting a block leaves the ordinary pause in place.
-        let next = until.max(now.after(rules.delay));
+        let next = until.max(now.after(load_host(conn, id)?.pace.pause(rules.delay)));
         conn.execute(
             "UPDATE host SET blocked_until = ?2, next_at = CASE WHEN lease_id IS NULL THEN ?3 ELSE next_at END WHERE id = ?1",
             (id, until.ms(), next.ms()),

@@ -72,16 +72,16 @@ fn promote(conn: &Connection, now: Ts) -> Result<(), DbError> {
     Ok(())
 }
 
-struct HostRow {
+pub(super) struct HostRow {
     id: i64,
     tops: [Option<i64>; 3],
     last_lane: Option<i64>,
     lease_task: Option<i64>,
     strikes: i64,
-    pace: Pace,
+    pub(super) pace: Pace,
 }
 
-fn load_host(conn: &Connection, id: i64) -> Result<HostRow, DbError> {
+pub(super) fn load_host(conn: &Connection, id: i64) -> Result<HostRow, DbError> {
     Ok(conn
         .prepare_cached(
             "SELECT top_poll, top_page, top_media, last_lane, lease_task, strikes,
@@ -203,6 +203,10 @@ fn strike(conn: &Connection, row: &HostRow, task: i64, now: Ts) -> Result<i64, D
     conn.prepare_cached("UPDATE task SET status = ?2, fetched_at = ?3 WHERE id = ?1")?
         .execute((task, Status::Dead.number(), now.ms()))?;
     super::complete::note(conn, task, Some(Code::Poison), "its lease ran out five times in a row")?;
+    conn.prepare_cached(
+        "UPDATE host SET lease_id = NULL, lease_task = NULL, strikes = 0 WHERE id = ?1",
+    )?
+    .execute([row.id])?;
     renew_tops(conn, row.id)?;
     Ok(0)
 }
@@ -228,7 +232,8 @@ fn fresh_robots(conn: &Connection, url: &str, now: Ts) -> Result<Option<RobotsRe
     Ok(fetched.map(|at| RobotsRef { origin, fetched_at: Ts::from_ms(at) }))
 }
 
-/// The robots task of an address's origin. It never waits in the queue: need calls it.
+/// The robots task of an address's origin. It never waits in the queue: need calls it. No source
+/// owns it, or it would be parked and resumed with one.
 fn robots_task(conn: &Connection, host: i64, of: &Task, now: Ts) -> Result<Task, DbError> {
     let corrupt = || DbError::Corrupt { what: "url", value: of.url.clone() };
     let url = web::robots_url(&web::parse(&of.url).map_err(|_| corrupt())?).to_string();
@@ -236,7 +241,7 @@ fn robots_task(conn: &Connection, host: i64, of: &Task, now: Ts) -> Result<Task,
     let hash = UrlHash::of(&url).head();
     conn.prepare_cached(
         "INSERT INTO task(host_id, lane, hash, kind, prio, status, due, source_id, origin, discovered_at, url)
-         VALUES(?1, ?2, ?3, ?4, 10, 0, ?5, ?6, ?7, ?5, ?8)
+         VALUES(?1, ?2, ?3, ?4, 10, 0, ?5, NULL, ?6, ?5, ?7)
          ON CONFLICT(host_id, lane, hash) DO NOTHING",
     )?
     .execute(rusqlite::params![
@@ -245,7 +250,6 @@ fn robots_task(conn: &Connection, host: i64, of: &Task, now: Ts) -> Result<Task,
         hash,
         Kind::Robots.number(),
         now.ms(),
-        of.source.map(|source| source.0),
         Origin::Manual.number(),
         url,
     ])?;
@@ -277,11 +281,25 @@ pub(super) fn renew(
     now: Ts,
     rules: &Rules,
 ) -> Result<bool, DbError> {
+    if holder(conn, lease)?.is_none() {
+        return Ok(false);
+    }
     let until = now.after(rules.lease).ms();
-    let renewed = conn
-        .prepare_cached("UPDATE host SET next_at = ?2 WHERE lease_id = ?1")?
+    conn.prepare_cached("UPDATE host SET next_at = ?2 WHERE lease_id = ?1")?
         .execute((lease.0, until))?;
-    Ok(renewed > 0)
+    Ok(true)
+}
+
+/// The task of a lease and the lease's end; `None` when it is stale. Only the task's own host can
+/// tell: a host that was lent to the lease keeps its number after the task was handed out again.
+fn holder(conn: &Connection, lease: LeaseId) -> Result<Option<(i64, i64)>, DbError> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT h.lease_task, h.next_at FROM host h
+             JOIN task t ON t.id = h.lease_task AND t.host_id = h.id WHERE h.lease_id = ?1",
+        )?
+        .query_row([lease.0], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?)
 }
 
 /// A second host under the same lease.
@@ -292,11 +310,10 @@ pub(super) fn extend(
     now: Ts,
     rules: &Rules,
 ) -> Result<Extension, DbError> {
-    let holder: Option<(i64, i64)> = conn
-        .prepare_cached("SELECT lease_task, next_at FROM host WHERE lease_id = ?1 LIMIT 1")?
-        .query_row([lease.0], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let Some((task, until)) = holder else { return Ok(Extension::Stale) };
+    // One that ran out may be handed out again at any time: it can hold no further host.
+    let Some((task, until)) = holder(conn, lease)?.filter(|(_, until)| *until > now.ms()) else {
+        return Ok(Extension::Stale);
+    };
     let id = host_id(conn, host, now)?;
     let (next_at, lease_id): (i64, Option<i64>) = conn
         .prepare_cached("SELECT next_at, lease_id FROM host WHERE id = ?1")?
@@ -319,8 +336,14 @@ pub(super) fn extend(
 
 /// When the next task of these lanes can be handed out.
 pub(super) fn next_due(conn: &Connection, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
-    let mut earliest: Option<i64> =
-        conn.prepare_cached("SELECT min(due) FROM delayed")?.query_row([], |row| row.get(0))?;
+    let asked = lanes.iter().fold(0, |mask, lane| mask | 1 << lane.number());
+    let mut earliest: Option<i64> = conn
+        .prepare_cached(
+            "SELECT d.due FROM delayed d CROSS JOIN task t ON t.id = d.task_id
+             WHERE (1 << t.lane) & ?1 ORDER BY d.due LIMIT 1",
+        )?
+        .query_row([asked], |row| row.get(0))
+        .optional()?;
     for lane in lanes {
         let top = top_column(*lane);
         let sql = format!("SELECT min(next_at) FROM host WHERE {top} = ?1");

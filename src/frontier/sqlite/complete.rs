@@ -32,10 +32,11 @@ pub(crate) fn complete(
     let hosts: Vec<(i64, String)> = held
         .query_map([done.lease.0], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
-    if hosts.is_empty() {
+    let Some(place) = rows::place(conn, done.task.0)? else { return Ok(false) };
+    // A host that was lent to the lease may still carry its number: the task's own one decides.
+    if !hosts.iter().any(|(host, _)| *host == place.host) {
         return Ok(false);
     }
-    let Some(place) = rows::place(conn, done.task.0)? else { return Ok(false) };
     move_task(conn, done, place, now)?;
     for (host, name) in &hosts {
         let answered = done.answered_by.is_none_or(|by| by == name);

@@ -208,14 +208,17 @@ pub(crate) fn park(conn: &Connection, source: SourceId) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Takes up again what was set aside with a source.
+/// Takes up again what was set aside and this source gave: it is the first one enabled, so its own.
 pub(crate) fn resume(conn: &Connection, source: SourceId, now: Ts) -> Result<(), DbError> {
-    let mut parked =
-        conn.prepare_cached("SELECT id FROM task WHERE source_id = ?1 AND status = 3")?;
+    let mut parked = conn.prepare_cached(
+        "SELECT t.id FROM task_source r JOIN task t ON t.id = r.task_id
+         WHERE r.source_id = ?1 AND t.status = 3 ORDER BY t.id",
+    )?;
     let tasks: Vec<i64> =
         parked.query_map([source.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for task in tasks {
-        conn.prepare_cached("UPDATE task SET status = 0 WHERE id = ?1")?.execute([task])?;
+        conn.prepare_cached("UPDATE task SET status = 0, source_id = ?2 WHERE id = ?1")?
+            .execute((task, source.0))?;
         if let Some(place) = place(conn, task)? {
             enqueue(conn, place, now)?;
         }

@@ -49,11 +49,12 @@ pub(crate) fn take(conn: &Connection, batch: &[Candidate], now: Ts) -> Result<Ta
 fn insert(conn: &Connection, new: &Candidate, host: i64, now: Ts) -> Result<bool, DbError> {
     let lane = new.kind.lane();
     let due = new.not_before.map_or(now.ms(), Ts::ms);
+    let status = if wanted(conn, new)? { Status::Pending } else { Status::Parked };
     let inserted: Option<i64> = conn
         .prepare_cached(
             "INSERT INTO task(host_id, lane, hash, kind, prio, status, due, source_id, origin,
                parent_id, depth, discovered_at, url, url_key)
-             VALUES(?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?14, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
              ON CONFLICT(host_id, lane, hash) DO NOTHING RETURNING id",
         )?
         .query_row(
@@ -71,6 +72,7 @@ fn insert(conn: &Connection, new: &Candidate, host: i64, now: Ts) -> Result<bool
                 now.ms(),
                 new.url,
                 new.url_key,
+                status.number(),
             ],
             |row| row.get(0),
         )
@@ -79,9 +81,21 @@ fn insert(conn: &Connection, new: &Candidate, host: i64, now: Ts) -> Result<bool
     if let Some(source) = new.source {
         refer(conn, task, source.0, new, now)?;
     }
-    let place = Place { task, host, lane, prio: i64::from(new.priority), due };
-    enqueue(conn, place, now)?;
+    if status == Status::Pending {
+        let place = Place { task, host, lane, prio: i64::from(new.priority), due };
+        enqueue(conn, place, now)?;
+    }
     Ok(true)
+}
+
+/// Whether somebody wants it now: its source is followed, or an operator gave it without one.
+fn wanted(conn: &Connection, new: &Candidate) -> Result<bool, DbError> {
+    let Some(source) = new.source else { return Ok(true) };
+    Ok(conn
+        .prepare_cached(
+            "SELECT EXISTS(SELECT 1 FROM source WHERE id = ?1 AND enabled_at IS NOT NULL)",
+        )?
+        .query_row([source.0], |row| row.get(0))?)
 }
 
 fn refer(
@@ -123,22 +137,25 @@ fn meet_again(conn: &Connection, new: &Candidate, host: i64, now: Ts) -> Result<
         })?;
     if let Some(source) = new.source {
         refer(conn, known.id, source.0, new, now)?;
+        if !wanted(conn, new)? {
+            return Ok(false);
+        }
         if known.source.is_none() || known.status == Status::Parked.number() {
             conn.prepare_cached("UPDATE task SET source_id = ?2 WHERE id = ?1")?
                 .execute((known.id, source.0))?;
         }
-        if known.leased && known.status == Status::Parked.number() {
-            // It goes on when it comes back.
-            conn.prepare_cached("UPDATE task SET status = 0 WHERE id = ?1")?.execute([known.id])?;
-        }
     }
-    if known.leased || !may_move(&known, new, now) {
+    let old = Place { task: known.id, host, lane, prio: known.prio, due: known.due };
+    if known.leased {
+        if known.status == Status::Parked.number() && new.source.is_some() {
+            // It goes on when it comes back, or when its lease runs out.
+            conn.prepare_cached("UPDATE task SET status = 0 WHERE id = ?1")?.execute([known.id])?;
+            enqueue(conn, old, now)?;
+        }
         return Ok(false);
     }
+    let Some(due) = new_due(&known, new, now) else { return Ok(false) };
     let prio = known.prio.max(i64::from(new.priority));
-    let wanted = new.not_before.map_or(now.ms(), Ts::ms);
-    let due = if known.status == Status::Pending.number() { known.due.min(wanted) } else { wanted };
-    let old = Place { task: known.id, host, lane, prio: known.prio, due: known.due };
     dequeue(conn, old)?;
     conn.prepare_cached("UPDATE task SET prio = ?2, due = ?3, status = 0, retry = CASE status WHEN 0 THEN retry ELSE 0 END WHERE id = ?1")?
         .execute((known.id, prio, due))?;
@@ -147,24 +164,27 @@ fn meet_again(conn: &Connection, new: &Candidate, host: i64, now: Ts) -> Result<
     Ok(true)
 }
 
-/// Pending tasks move to a greater priority or an earlier time; failures keep their wait. Dead
-/// ones rise after a month unless the reason was final; parked ones rise with an enabled source.
-fn may_move(known: &KnownTask, new: &Candidate, now: Ts) -> bool {
-    match Status::from_number(known.status) {
-        Some(Status::Pending) => {
-            let wanted = new.not_before.map_or(now.ms(), Ts::ms);
-            let sooner = known.due > now.ms() && wanted < known.due;
+/// When a task that moves is due; `None` when it stays where it is. Pending tasks move to a greater
+/// priority or an earlier time; failures keep their wait. Dead ones rise after a month unless the
+/// reason was final; parked ones rise with an enabled source.
+fn new_due(known: &KnownTask, new: &Candidate, now: Ts) -> Option<i64> {
+    let wanted = new.not_before.map_or(now.ms(), Ts::ms);
+    match Status::from_number(known.status)? {
+        Status::Pending => {
             // A recurring task has its own rhythm, and a failed one waits as it was told.
             let waits = new.kind.recurs() || known.last_error.is_some();
-            i64::from(new.priority) > known.prio || (sooner && !waits)
+            let sooner = !waits && known.due > now.ms() && wanted < known.due;
+            let higher = i64::from(new.priority) > known.prio;
+            (sooner || higher).then_some(if sooner { wanted } else { known.due })
         }
-        Some(Status::Dead) => {
+        Status::Dead => {
             let finally = known.last_error.and_then(Code::from_number).is_some_and(|code| {
                 matches!(code, Code::Gone | Code::Redirect | Code::RobotsBlocked)
             });
-            !finally && known.fetched_at.is_none_or(|at| now.ms() - at >= GRAVE_MS)
+            let rested = known.fetched_at.is_none_or(|at| now.ms() - at >= GRAVE_MS);
+            (rested && !finally).then_some(wanted)
         }
-        Some(Status::Parked) => new.source.is_some(),
-        Some(Status::Fetched) | None => false,
+        Status::Parked => new.source.map(|_| wanted),
+        Status::Fetched => None,
     }
 }

@@ -123,14 +123,9 @@ pub(super) async fn nothing_is_handed_out_while_a_host_is_blocked(open: Open) {
     trial.pass(TICK);
     let lease = trial.take().await;
 
-    let until = trial.now().after(DAY);
-    for advice in [
-        HostAdvice::Wait { until },
-        HostAdvice::NotAsked, // A later word without a date does not lift the block.
-    ] {
-        let outcome = Outcome { host: advice, ..then(Next::Again { at: trial.now() }) };
-        trial.commit(&lease, outcome).await;
-    }
+    let wait = HostAdvice::Wait { until: trial.now().after(DAY) };
+    let outcome = Outcome { host: wait, ..then(Next::Fetched) };
+    assert_eq!(trial.commit(&lease, outcome).await, Committed::Done);
     trial.pass(DAY - TICK);
     assert!(trial.idle().await);
     trial.pass(TICK);
@@ -172,6 +167,10 @@ pub(super) async fn only_the_lanes_asked_for_are_served(open: Open) {
 
 pub(super) async fn polls_take_every_second_slot_while_pages_wait(open: Open) {
     let trial = begin(open).await;
+    // The first page brings robots.txt: it would take a page's slot below.
+    trial.submit([page("https://a.example/")]).await;
+    trial.end(&trial.take().await, Next::Fetched).await;
+    trial.pass(PAUSE);
     for at in 0..4 {
         trial.submit([at_priority(9, feed(&format!("https://a.example/feed/{at}")))]).await;
     }

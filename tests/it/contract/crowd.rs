@@ -25,9 +25,8 @@ struct Board {
 
 pub(super) async fn twenty_workers_do_every_address_once(open: Open) {
     let trial = open(Clock::system(), Rules { delay: Duration::ZERO, ..rules() }).await;
-    let batch: Vec<_> = (0..ADDRESSES)
-        .map(|at| feed(&format!("https://h{}.example/{at}", at % HOSTS)))
-        .collect();
+    let batch: Vec<_> =
+        (0..ADDRESSES).map(|at| feed(&format!("https://h{}.example/{at}", at % HOSTS))).collect();
     assert_eq!(trial.store.submit(batch).await.unwrap().new, ADDRESSES as u64);
     let board = Arc::new(Mutex::new(Board::default()));
     let mut crowd = JoinSet::new();
@@ -35,11 +34,11 @@ pub(super) async fn twenty_workers_do_every_address_once(open: Open) {
         crowd.spawn(work(worker, Arc::clone(&trial.store), Arc::clone(&board)));
     }
     crowd.join_all().await;
+    assert_eq!(trial.store.stats().await.unwrap().total.fetched, ADDRESSES as u64);
     let board = board.lock().unwrap();
     assert_eq!(board.done.len(), ADDRESSES);
     assert!(board.done.values().all(|times| *times == 1));
     assert!(board.busy.is_empty());
-    assert_eq!(trial.store.stats().await.unwrap().total.fetched, ADDRESSES as u64);
 }
 
 /// Claims and completes, a few at a time, until everything is done.

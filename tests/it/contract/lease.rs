@@ -85,6 +85,8 @@ pub(super) async fn a_late_answer_counts_until_somebody_else_has_the_task(open: 
     trial.submit([page(URL)]).await;
     let late = trial.take().await;
     trial.pass(2 * TERM);
+    let more = trial.store.extend(late.id, "b.example").await.unwrap();
+    assert_eq!(more, Extension::Stale, "but it may ask nobody else");
     trial.end(&late, Next::Fetched).await;
     assert_eq!(trial.task(URL).await.status, Status::Fetched);
 }

@@ -146,8 +146,7 @@ pub(super) async fn malformed_addresses_among_a_thousand_are_rejected_one_by_one
         .collect();
     let report = trial.store.submit(batch).await.unwrap();
     assert_eq!((report.new, report.known), (995, 0));
-    let rejected: Vec<_> =
-        report.rejected.iter().map(|one| (one.url.as_str(), one.code)).collect();
+    let rejected: Vec<_> = report.rejected.iter().map(|one| (one.url.as_str(), one.code)).collect();
     assert_eq!(rejected, bad);
     assert_eq!(trial.store.stats().await.unwrap().total.pending, 995);
 }

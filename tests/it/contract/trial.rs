@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use feedmill::clock::Clock;
 use feedmill::frontier::{Rules, SubmitReport, TaskFilter};
+use feedmill::model::Code;
 use feedmill::model::{
     Event, HostAdvice, IngestionMode, Kind, Lane, Lease, NewSource, NewTask, Next, Origin, Outcome,
     RobotsFact, RobotsState, Source, Task, Ts, Verdict,
 };
-use feedmill::model::Code;
 use feedmill::store::{Commit, Committed, Store};
 
 use super::{Backend, Open};
