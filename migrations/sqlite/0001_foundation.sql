@@ -4,7 +4,7 @@
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE source(
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice: old references must not find a new source
   uuid TEXT NOT NULL UNIQUE,
   name TEXT NOT NULL UNIQUE,
   url TEXT NOT NULL,
@@ -27,7 +27,6 @@ CREATE TABLE host(
   last_lane INTEGER,               -- lane of the last claim: polls take every second slot
   lease_id INTEGER,
   lease_task INTEGER,
-  strikes INTEGER NOT NULL DEFAULT 0,
   last_fetch_at INTEGER,
   created_at INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX host_poll ON host(top_poll, next_at) WHERE top_poll IS NOT NULL;
@@ -78,6 +77,7 @@ CREATE TABLE fetch_state(
   validators_for TEXT,             -- the address that the validators belong to
   content_hash BLOB,
   last_error INTEGER,              -- a Code
+  strikes INTEGER NOT NULL DEFAULT 0, -- leases that ran out since the last answer
   reason TEXT);
 
 CREATE TABLE robots(

@@ -154,6 +154,7 @@ macro_rules! contract {
                 five_leases_that_ran_out_are_poison,
                 the_end_of_a_poisoned_task_frees_its_host,
                 an_answer_forgives_earlier_strikes,
+                a_poison_feed_is_counted_by_itself_while_pages_are_served,
                 renewal_makes_a_lease_last,
                 a_second_host_is_granted_and_both_get_their_pause,
                 a_busy_host_is_not_lent,

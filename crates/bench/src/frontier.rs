@@ -96,7 +96,8 @@ async fn measure(
         }
     }
     let submit = sent as f64 / cpu.as_secs_f64();
-    let bytes = std::fs::metadata(path)?.len() + std::fs::metadata(wal(path)).map_or(0, |m| m.len());
+    let bytes =
+        std::fs::metadata(path)?.len() + std::fs::metadata(wal(path)).map_or(0, |m| m.len());
     checkpoint(path)?;
     report.bar(
         "bytes_per_url",
@@ -209,10 +210,7 @@ fn wal(path: &Path) -> PathBuf {
 /// CPU time of this process, all threads.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The most memory that this process had at once.

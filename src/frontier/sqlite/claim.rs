@@ -73,32 +73,28 @@ fn promote(conn: &Connection, now: Ts) -> Result<(), DbError> {
 }
 
 pub(super) struct HostRow {
-    id: i64,
     tops: [Option<i64>; 3],
     last_lane: Option<i64>,
     lease_task: Option<i64>,
-    strikes: i64,
     pub(super) pace: Pace,
 }
 
 pub(super) fn load_host(conn: &Connection, id: i64) -> Result<HostRow, DbError> {
     Ok(conn
         .prepare_cached(
-            "SELECT top_poll, top_page, top_media, last_lane, lease_task, strikes,
+            "SELECT top_poll, top_page, top_media, last_lane, lease_task,
                crawl_ms, rate_ms, learned_ms, blocked_until FROM host WHERE id = ?1",
         )?
         .query_row([id], |row| {
             Ok(HostRow {
-                id,
                 tops: [row.get(0)?, row.get(1)?, row.get(2)?],
                 last_lane: row.get(3)?,
                 lease_task: row.get(4)?,
-                strikes: row.get(5)?,
                 pace: Pace {
-                    crawl_ms: row.get(6)?,
-                    rate_ms: row.get(7)?,
-                    learned_ms: row.get(8)?,
-                    blocked_until: Ts::from_ms(row.get(9)?),
+                    crawl_ms: row.get(5)?,
+                    rate_ms: row.get(6)?,
+                    learned_ms: row.get(7)?,
+                    blocked_until: Ts::from_ms(row.get(8)?),
                 },
             })
         })?)
@@ -135,7 +131,7 @@ fn lease_host(
 ) -> Result<Option<Lease>, DbError> {
     let mut row = load_host(conn, host)?;
     if let Some(task) = row.lease_task {
-        row.strikes = strike(conn, &row, task, now)?;
+        strike(conn, host, task, now)?;
         row.tops = load_host(conn, host)?.tops;
     }
     let Some(lane) = row.lane(asked) else { return Ok(None) };
@@ -170,45 +166,39 @@ fn lease_host(
     let id = next_lease(conn)?;
     let until = now.after(rules.lease);
     conn.prepare_cached(
-        "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4, last_lane = ?5,
-           strikes = ?6, rate_ms = ?7 WHERE id = ?1",
+        "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4, last_lane = ?5, rate_ms = ?6
+         WHERE id = ?1",
     )?
-    .execute((
-        host,
-        until.ms(),
-        id.0,
-        task.id.0,
-        lane.number(),
-        row.strikes,
-        row.pace.rate_ms,
-    ))?;
+    .execute((host, until.ms(), id.0, task.id.0, lane.number(), row.pace.rate_ms))?;
     task.leased = true;
     let (validators, validators_for) = load_validators(conn, task.id)?;
     let delay = row.pace.pause(rules.delay);
     Ok(Some(Lease { id, task, source, validators, validators_for, robots, now, until, delay }))
 }
 
-/// Counts a lease that ran out; the fifth in a row ends the task. Returns the strikes so far.
-fn strike(conn: &Connection, row: &HostRow, task: i64, now: Ts) -> Result<i64, DbError> {
-    let Some(place) = rows::place(conn, task)? else { return Ok(0) };
-    if place.host != row.id {
-        // Lent to another host's task for a redirect: no fault of this queue's head.
-        return Ok(row.strikes);
+/// Counts a lease that ran out against its task; the fifth without an answer between ends it.
+fn strike(conn: &Connection, host: i64, task: i64, now: Ts) -> Result<(), DbError> {
+    let Some(place) = rows::place(conn, task)? else { return Ok(()) };
+    if place.host != host {
+        // Lent to another host's task for a redirect: that one counts it.
+        return Ok(());
     }
-    let strikes = row.strikes + 1;
+    let strikes: i64 = conn
+        .prepare_cached(
+            "INSERT INTO fetch_state(task_id, strikes) VALUES(?1, 1)
+             ON CONFLICT(task_id) DO UPDATE SET strikes = strikes + 1 RETURNING strikes",
+        )?
+        .query_row([task], |row| row.get(0))?;
     if strikes < MAX_STRIKES {
-        return Ok(strikes);
+        return Ok(());
     }
     rows::dequeue(conn, place)?;
     conn.prepare_cached("UPDATE task SET status = ?2, fetched_at = ?3 WHERE id = ?1")?
         .execute((task, Status::Dead.number(), now.ms()))?;
     super::complete::note(conn, task, Some(Code::Poison), "its lease ran out five times in a row")?;
-    conn.prepare_cached(
-        "UPDATE host SET lease_id = NULL, lease_task = NULL, strikes = 0 WHERE id = ?1",
-    )?
-    .execute([row.id])?;
-    renew_tops(conn, row.id)?;
-    Ok(0)
+    conn.prepare_cached("UPDATE host SET lease_id = NULL, lease_task = NULL WHERE id = ?1")?
+        .execute([host])?;
+    renew_tops(conn, host)
 }
 
 fn next_lease(conn: &Connection) -> Result<LeaseId, DbError> {
@@ -383,11 +373,13 @@ pub(super) fn free_leases(conn: &Connection, now: Ts, rules: &Rules) -> Result<u
         held.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
     for (id, task) in &hosts {
         let row = load_host(conn, *id)?;
-        let strikes = task.map_or(Ok(row.strikes), |task| strike(conn, &row, task, now))?;
+        if let Some(task) = task {
+            strike(conn, *id, *task, now)?;
+        }
         let next = now.after(row.pace.pause(rules.delay)).max(row.pace.blocked_until);
         conn.execute(
-            "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2, strikes = ?3 WHERE id = ?1",
-            (id, next.ms(), strikes),
+            "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2 WHERE id = ?1",
+            (id, next.ms()),
         )?;
     }
     Ok(hosts.len() as u64)

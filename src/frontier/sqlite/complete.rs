@@ -114,7 +114,8 @@ pub(super) fn note(
 ) -> Result<(), DbError> {
     conn.prepare_cached(
         "INSERT INTO fetch_state(task_id, last_error, reason) VALUES(?1, ?2, ?3)
-         ON CONFLICT(task_id) DO UPDATE SET last_error = excluded.last_error, reason = excluded.reason",
+         ON CONFLICT(task_id) DO UPDATE SET last_error = excluded.last_error,
+           reason = excluded.reason, strikes = 0",
     )?
     .execute((task, code.map(Code::number), reason))?;
     Ok(())
@@ -141,7 +142,7 @@ fn release(
         })?;
     let (pace, next) = pace.after(advice, now, rules.delay);
     conn.prepare_cached(
-        "UPDATE host SET lease_id = NULL, lease_task = NULL, strikes = 0, next_at = ?2,
+        "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2,
            learned_ms = ?3, blocked_until = ?4,
            last_fetch_at = CASE WHEN ?5 THEN last_fetch_at ELSE ?6 END WHERE id = ?1",
     )?

@@ -134,6 +134,28 @@ pub(super) async fn an_answer_forgives_earlier_strikes(open: Open) {
     assert_eq!(trial.task(URL).await.status, Status::Pending);
 }
 
+pub(super) async fn a_poison_feed_is_counted_by_itself_while_pages_are_served(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([feed("https://a.example/feed")]).await;
+    trial
+        .submit(std::array::from_fn::<_, 20, _>(|n| page(&format!("https://a.example/{n}"))))
+        .await;
+    let mut lost = 0;
+    for _ in 0..30 {
+        let Some(lease) = trial.claim(1, Lane::ALL).await.pop() else { break };
+        if lease.task.kind == Kind::Feed {
+            lost += 1;
+            trial.pass(TERM);
+        } else {
+            trial.end(&lease, Next::Fetched).await;
+            trial.pass(PAUSE);
+        }
+    }
+    assert_eq!(lost, MAX_STRIKES);
+    let task = trial.task("https://a.example/feed").await;
+    assert_eq!((task.status, task.last_error), (Status::Dead, Some(Code::Poison)));
+}
+
 pub(super) async fn renewal_makes_a_lease_last(open: Open) {
     let trial = begin(open).await;
     trial.submit([page(URL), feed("https://b.example/feed")]).await;
