@@ -2,7 +2,7 @@
 //! claims, then what is under way, then what commits, then the sinks, then the database.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use feedmill_formats::url::KeyRules;
 
 use crate::archive::{self, Archive, ArchiveError};
 use crate::clock::Clock;
-use crate::config::{Config, Sink as SinkConfig};
+use crate::config::{Config, Group, Sink as SinkConfig};
 use crate::db::{Db, DbError, EngineLock, LockError};
 use crate::fetch::{
-    Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, ServeSettings, Server,
+    Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, ServeSettings, Server, Stuck,
 };
 use crate::frontier::{Frontier, Rules};
 use crate::handle::House;
@@ -53,6 +53,9 @@ pub enum AppError {
     /// The archive cannot be used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// What was to be done once cannot be done now.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
     /// The HTTP client cannot be made.
     #[error("cannot make the HTTP client: {0}")]
     Client(#[from] FetchError),
@@ -68,6 +71,7 @@ impl AppError {
             Self::Lock(LockError::Unwritable { .. }) => "data_dir_unwritable",
             Self::Db(error) => error.code(),
             Self::Archive(error) => error.code(),
+            Self::Stuck(_) => "stuck",
             Self::Client(_) => "client",
         }
     }
@@ -112,7 +116,7 @@ pub async fn run(
     progress: Arc<Progress>,
 ) -> Result<Snapshot, AppError> {
     make_dir(&config.data_dir)?;
-    let lock = EngineLock::take(&config.data_dir)?;
+    let locks = lock(config)?;
     let store = open(config, clock).await?;
     let freed = store.frontier().free_leases().await?;
     let mended = store.maintain().await?;
@@ -149,9 +153,10 @@ pub async fn run(
         lanes: options.lanes,
         workers: config.fetch.workers,
         mode: options.mode,
-        room: (config.data_dir.clone(), config.retention.min_free.as_bytes()),
+        dirs: dirs(config),
+        min_free: config.retention.min_free.as_bytes(),
     };
-    dispatcher.run(stop).await;
+    let ran = dispatcher.run(stop).await;
 
     committing.close();
     committing.wait().await;
@@ -162,8 +167,25 @@ pub async fn run(
     }
     archive.close()?;
     store.close().await;
-    drop(lock);
+    drop(locks);
+    ran?;
     Ok(progress.snapshot())
+}
+
+/// Directories that the engine writes to.
+fn dirs(config: &Config) -> Vec<PathBuf> {
+    let database = config.database_path().parent().map(Path::to_owned);
+    let sinks = config.sinks.keys().filter_map(|name| config.sink_dir(name));
+    let all = [Some(config.data_dir.clone()), database, Some(config.archive_dir())];
+    all.into_iter().flatten().chain(sinks).filter(|dir| dir.is_dir()).collect()
+}
+
+/// One engine per directory, and per database, wherever that is.
+fn lock(config: &Config) -> Result<[EngineLock; 2], AppError> {
+    Ok([
+        EngineLock::take(&config.data_dir.join("engine.lock"))?,
+        EngineLock::take(&EngineLock::of_database(&config.database_path()))?,
+    ])
 }
 
 fn key_rules(config: &Config) -> KeyRules {
@@ -184,6 +206,8 @@ fn rules(config: &Config, clock: &Clock) -> Rules {
         delay: config.hosts.delay.duration(),
         lease: lease(config, clock),
         robots_for_feeds: config.robots.apply_to_feeds,
+        concurrency: config.hosts.concurrency,
+        groups: config.hosts.groups.iter().map(Group::parts).collect(),
     }
 }
 
@@ -205,6 +229,7 @@ fn house(config: &Config) -> House {
         robots_agent: robots_agent(&config.user_agent()),
         sitemap_max_age: config.sitemap.max_age.duration(),
         min_html_chars: config.extract.min_html_chars,
+        max_redirects: config.fetch.max_redirects,
     }
 }
 

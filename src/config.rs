@@ -6,6 +6,7 @@
 
 mod aliases;
 mod error;
+mod group;
 mod keys;
 mod load;
 mod network;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use aliases::{ALIASES, Convert};
 pub use error::{ConfigError, Origin, Problem};
+pub use group::Group;
 pub use load::{LoadOptions, Loaded, RESERVED, load};
 pub use network::{Network, Resolve};
 pub use reference::reference;
@@ -99,6 +101,11 @@ pub struct Fetch {
 pub struct Hosts {
     /// Least time between two requests to one host.
     pub delay: Span,
+    /// Requests to one host at a time (1 to 1000). More than one only where you know it is welcome.
+    pub concurrency: u32,
+    /// Hosts that share one pause, because one platform serves them: "NAME=HOST HOST", where a
+    /// HOST may be `*.example.test`.
+    pub groups: Vec<Group>,
 }
 
 /// How robots.txt is used.
@@ -295,7 +302,7 @@ impl Default for Fetch {
 
 impl Default for Hosts {
     fn default() -> Self {
-        Self { delay: Span::seconds(1) }
+        Self { delay: Span::seconds(1), concurrency: 1, groups: Vec::new() }
     }
 }
 

@@ -8,7 +8,7 @@ mod sqlite;
 
 pub use lock::{EngineLock, LockError};
 pub use rusqlite::Connection;
-pub use sqlite::Db;
+pub use sqlite::{Db, alone};
 
 /// Bytes free on the disk that holds a directory.
 pub fn free_bytes(dir: &std::path::Path) -> std::io::Result<u64> {
@@ -80,7 +80,11 @@ impl From<rusqlite::Error> for DbError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
             Some(ErrorCode::DiskFull) => Self::Full,
-            _ => Self::Engine(error.to_string()),
+            // That error shows the whole statement; its message says what is wrong.
+            _ => match error {
+                rusqlite::Error::SqlInputError { msg, .. } => Self::Engine(msg),
+                other => Self::Engine(other.to_string()),
+            },
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod budget;
 mod intake;
+mod rulings;
 pub mod sqlite;
 
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::db::DbError;
 use crate::model::{Code, Kind, Lane, Lease, LeaseId, NewTask, Origin, Status, Task, Ts};
 
 pub use budget::Pace;
-pub use intake::{Candidate, Rejected, admit, priority};
+pub use intake::{Candidate, Rejected, admit, priority, queue_key};
 
 /// Expired leases after which a task is given up.
 pub const MAX_STRIKES: i64 = 5;
@@ -34,6 +35,10 @@ pub struct Rules {
     pub lease: Duration,
     /// Whether robots.txt also rules feeds that the operator declared.
     pub robots_for_feeds: bool,
+    /// Requests at a time to a host that nobody said anything else about.
+    pub concurrency: u32,
+    /// Hosts that share one budget: the group's name, and its hosts (exact, or `*.suffix`).
+    pub groups: Vec<(String, Vec<String>)>,
 }
 
 /// What became of a batch of submissions.
@@ -67,6 +72,8 @@ pub struct HostPatch {
     pub delay: Option<Duration>,
     /// Nothing before this time.
     pub blocked_until: Option<Ts>,
+    /// Requests at a time.
+    pub concurrency: Option<u32>,
 }
 
 /// Which tasks to list.

@@ -87,6 +87,8 @@ pub struct ChannelState {
     pub kind: crate::model::Kind,
     /// Where it is.
     pub url: String,
+    /// Where its task stands.
+    pub status: crate::model::Status,
     /// When it is polled next.
     pub next_fetch_at: Ts,
     /// When it was polled last.

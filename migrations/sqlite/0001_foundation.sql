@@ -15,7 +15,10 @@ CREATE TABLE source(
 
 CREATE TABLE host(
   id INTEGER PRIMARY KEY,
-  name TEXT NOT NULL UNIQUE,
+  queue_id INTEGER NOT NULL,       -- id of slot 0: what queue and task rows call their host
+  name TEXT NOT NULL,              -- host, or the group that shares its budget
+  slot INTEGER NOT NULL DEFAULT 0, -- a host that takes k requests at a time has k rows
+  concurrency INTEGER NOT NULL DEFAULT 1,
   top_poll INTEGER,                -- highest queued priority of the lane, NULL = nothing queued
   top_page INTEGER,
   top_media INTEGER,
@@ -29,6 +32,8 @@ CREATE TABLE host(
   lease_task INTEGER,
   last_fetch_at INTEGER,
   created_at INTEGER NOT NULL DEFAULT 0);
+CREATE UNIQUE INDEX host_name ON host(name, slot);
+CREATE INDEX host_queue ON host(queue_id);
 CREATE INDEX host_poll ON host(top_poll, next_at) WHERE top_poll IS NOT NULL;
 CREATE INDEX host_page ON host(top_page, next_at) WHERE top_page IS NOT NULL;
 CREATE INDEX host_media ON host(top_media, next_at) WHERE top_media IS NOT NULL;
@@ -54,6 +59,7 @@ CREATE TABLE task(
   url TEXT NOT NULL,
   url_key TEXT);                   -- only where it differs from url
 CREATE UNIQUE INDEX task_key ON task(host_id, lane, hash);
+CREATE INDEX task_parked ON task(parent_id) WHERE status = 3;
 CREATE INDEX task_by_source ON task(source_id, status) WHERE source_id IS NOT NULL;
 
 -- Sources beyond the owner that also gave a task.
@@ -82,9 +88,12 @@ CREATE TABLE fetch_state(
 
 CREATE TABLE robots(
   origin TEXT PRIMARY KEY,
+  host TEXT NOT NULL,              -- its queue: the longest pause of a host's origins counts
+  crawl_ms INTEGER,
   body TEXT,                       -- NULL = everything is allowed
   fetched_at INTEGER NOT NULL,
   expires_at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX robots_host ON robots(host);
 
 CREATE TABLE feed(
   task_id INTEGER PRIMARY KEY,
@@ -170,11 +179,11 @@ CREATE VIEW url_frontier AS
     CASE t.origin WHEN 0 THEN 'feed' WHEN 1 THEN 'sitemap' WHEN 2 THEN 'spider' ELSE 'manual' END AS origin,
     (SELECT p.url FROM task p WHERE p.id = t.parent_id) AS parent_url,
     t.depth, t.prio AS priority,
-    CASE WHEN h.lease_task = t.id THEN 'fetching' WHEN t.status = 1 THEN 'fetched'
+    CASE WHEN EXISTS(SELECT 1 FROM host l WHERE l.queue_id = t.host_id AND l.lease_task = t.id) THEN 'fetching' WHEN t.status = 1 THEN 'fetched'
       WHEN t.status = 2 THEN 'dead' WHEN t.status = 3 THEN 'parked'
       WHEN t.retry > 0 THEN 'failed' ELSE 'pending' END AS status,
     t.due AS next_fetch_at, t.fetched_at AS last_fetched_at, t.fetch_count,
-    f.content_hash, f.etag, f.last_modified, t.retry AS retry_count, f.last_error,
+    lower(hex(f.content_hash)) AS content_hash, f.etag, f.last_modified, t.retry AS retry_count, f.last_error,
     t.discovered_at, t.discovered_at AS created_at, coalesce(t.fetched_at, t.discovered_at) AS updated_at
   FROM task t JOIN host h ON h.id = t.host_id
     LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id;
@@ -184,7 +193,7 @@ CREATE VIEW host_state AS
     (SELECT r.body FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_txt,
     (SELECT r.fetched_at FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_fetched_at,
     24 AS robots_ttl_hours, h.created_at, coalesce(h.last_fetch_at, h.created_at) AS updated_at
-  FROM host h;
+  FROM host h WHERE h.slot = 0;
 
 CREATE VIEW feed_state AS
   SELECT s.uuid AS source_id, t.url AS feed_url, t.fetched_at AS last_polled_at, x.etag AS last_etag,

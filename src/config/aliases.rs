@@ -16,7 +16,7 @@ pub enum Convert {
 }
 
 /// Variable, key, and how to convert. Of several for one key, the first that is set counts.
-pub const ALIASES: [(&str, &str, Convert); 18] = [
+pub const ALIASES: [(&str, &str, Convert); 19] = [
     ("WORKER_COUNT", "fetch.workers", Convert::AsIs),
     ("NEWSFED_CONCURRENCY", "fetch.workers", Convert::AsIs),
     ("FEED_POLLER_MAX_CONCURRENCY", "fetch.workers", Convert::AsIs),
@@ -31,6 +31,7 @@ pub const ALIASES: [(&str, &str, Convert); 18] = [
     ("SCHED_MAX_INTERVAL_SEC", "schedule.max_interval", Convert::AsIs),
     ("SCHED_JITTER_RATIO", "schedule.jitter", Convert::AsIs),
     ("HOST_RPS", "hosts.delay", Convert::PerSecond),
+    ("HOST_MAX_CONCURRENCY", "hosts.concurrency", Convert::AsIs),
     ("LOG_LEVEL", "log.level", Convert::Lower),
     ("LOG_FORMAT", "log.format", Convert::Lower),
     ("FRONTIER_DB_URL", "database.url", Convert::Dsn),

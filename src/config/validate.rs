@@ -16,6 +16,8 @@ pub fn validate(config: &Config) -> Vec<Problem> {
     }
     found.database(config.database.url.expose());
     found.fetch(&config.fetch);
+    found.contact(&config.fetch.contact);
+    found.within("hosts.concurrency", config.hosts.concurrency, 1..=1000);
     found.robots(&config.robots);
     found.schedule(&config.schedule);
     found.retry(&config.retry);
@@ -42,6 +44,20 @@ impl Found {
         if !range.contains(&value) {
             let (low, high) = range.into_inner();
             self.refuse(key, format!("is {value}: choose {low} to {high}"));
+        }
+    }
+
+    /// Empty, or something that a publisher can follow.
+    fn contact(&mut self, contact: &str) {
+        let page = contact.starts_with("https://") || contact.starts_with("http://");
+        let mail = contact
+            .split_once('@')
+            .is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
+        if contact.is_ascii() && !(contact.is_empty() || page || mail) {
+            self.refuse(
+                "fetch.contact",
+                "is neither a web page nor a mail address: write one that publishers can reach",
+            );
         }
     }
 

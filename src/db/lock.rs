@@ -2,7 +2,13 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How often a lock that is held is looked at again before it counts.
+const LOOKS: u32 = 10;
+/// The time between two looks.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Held while an engine runs; the system frees it even when the process is killed.
 #[derive(Debug)]
@@ -34,8 +40,17 @@ pub enum LockError {
 }
 
 impl EngineLock {
-    /// Takes the directory for this process, or says who has it.
-    pub fn take(dir: &Path) -> Result<Self, LockError> {
+    /// The file that says whether an engine runs on a database.
+    #[must_use]
+    pub fn of_database(database: &Path) -> PathBuf {
+        let mut name = database.as_os_str().to_owned();
+        name.push(".lock");
+        name.into()
+    }
+
+    /// Takes a lock file for this process, or says who has it.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let dir = path.parent().unwrap_or(path);
         let shown = || dir.display().to_string();
         let unwritable = |source| LockError::Unwritable { dir: shown(), source };
         let mut file = OpenOptions::new()
@@ -43,9 +58,18 @@ impl EngineLock {
             .write(true)
             .create(true)
             .truncate(false)
-            .open(dir.join("engine.lock"))
+            .open(path)
             .map_err(unwritable)?;
-        match file.try_lock() {
+        let mut taken = file.try_lock();
+        for _ in 0..LOOKS {
+            // Somebody who only looks holds it for a moment.
+            if !matches!(taken, Err(TryLockError::WouldBlock)) {
+                break;
+            }
+            std::thread::sleep(LOOK);
+            taken = file.try_lock();
+        }
+        match taken {
             Ok(()) => {
                 file.set_len(0).map_err(unwritable)?;
                 file.write_all(std::process::id().to_string().as_bytes()).map_err(unwritable)?;
@@ -60,10 +84,10 @@ impl EngineLock {
         }
     }
 
-    /// Whether an engine runs there now.
+    /// Whether an engine runs on a database now.
     #[must_use]
-    pub fn is_held(dir: &Path) -> bool {
-        match File::open(dir.join("engine.lock")) {
+    pub fn is_held(database: &Path) -> bool {
+        match File::open(Self::of_database(database)) {
             Ok(file) => matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)),
             Err(_) => false,
         }
@@ -77,12 +101,14 @@ mod tests {
     #[test]
     fn the_second_engine_is_told_about_the_first() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(!EngineLock::is_held(dir.path()));
-        let first = EngineLock::take(dir.path()).unwrap();
-        assert!(EngineLock::is_held(dir.path()));
-        let message = EngineLock::take(dir.path()).unwrap_err().to_string();
+        let database = dir.path().join("x.db");
+        let lock = EngineLock::of_database(&database);
+        assert!(!EngineLock::is_held(&database));
+        let first = EngineLock::take(&lock).unwrap();
+        assert!(EngineLock::is_held(&database));
+        let message = EngineLock::take(&lock).unwrap_err().to_string();
         assert!(message.contains(&std::process::id().to_string()), "{message}");
         drop(first);
-        EngineLock::take(dir.path()).unwrap();
+        EngineLock::take(&lock).unwrap();
     }
 }

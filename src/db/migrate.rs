@@ -33,6 +33,15 @@ fn version(conn: &Connection) -> Result<usize, DbError> {
     Ok(version)
 }
 
+/// Whether somebody has put something into it.
+fn is_used(conn: &Connection) -> Result<bool, DbError> {
+    Ok(conn.query_row(
+        "SELECT EXISTS(SELECT 1 FROM sqlite_master WHERE name NOT LIKE 'sqlite_%')",
+        [],
+        |row| row.get(0),
+    )?)
+}
+
 /// The steps, in order.
 pub fn status(conn: &Connection) -> Result<Vec<Step>, DbError> {
     let version = version(conn)?;
@@ -50,6 +59,11 @@ pub fn up(conn: &mut Connection) -> Result<Vec<&'static str>, DbError> {
         return Ok(taken);
     }
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    if version(&tx)? == 0 && is_used(&tx)? {
+        return Err(DbError::Schema(
+            "the database holds another program's tables: choose another file".to_owned(),
+        ));
+    }
     // Read again under the lock: another process may have been first.
     for (at, (name, sql)) in STEPS.iter().enumerate().skip(version(&tx)?) {
         let (up, _) = sql.split_once(DOWN).unwrap_or((sql, ""));
@@ -101,6 +115,15 @@ mod tests {
         assert_eq!(down(&mut conn, usize::MAX).unwrap().len(), STEPS.len());
         assert_eq!(tables(&conn), 0);
         up(&mut conn).unwrap();
+    }
+
+    #[test]
+    fn another_programs_file_is_left_alone() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE theirs(x)").unwrap();
+        let error = up(&mut conn).unwrap_err().to_string();
+        assert!(error.contains("another program's"), "{error}");
+        assert_eq!(tables(&conn), 1);
     }
 
     #[test]

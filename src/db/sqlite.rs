@@ -17,6 +17,8 @@ use super::{DbError, migrate};
 
 /// Jobs that share a transaction at the most.
 const BATCH: usize = 256;
+/// The writer's page cache, as SQLite wants it: minus kibibytes.
+const WRITER_CACHE: i64 = -262_144;
 /// Reading connections kept open.
 const READERS: usize = 4;
 
@@ -71,6 +73,7 @@ impl Db {
     /// Opens or makes the file and brings its schema up to date.
     pub fn open(path: &Path) -> Result<Self, DbError> {
         let mut conn = connect(path)?;
+        conn.pragma_update(None, "cache_size", WRITER_CACHE)?;
         migrate::up(&mut conn)?;
         let (jobs, waiting) = mpsc::channel();
         let writer = thread::Builder::new()
@@ -165,8 +168,8 @@ fn connect(path: &Path) -> Result<Connection, DbError> {
         conn.set_prepared_statement_cache_capacity(128);
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
-        conn.pragma_update(None, "cache_size", -65_536)?;
-        conn.pragma_update(None, "wal_autocheckpoint", 8_192)?;
+        conn.pragma_update(None, "cache_size", -16_384)?;
+        conn.pragma_update(None, "wal_autocheckpoint", 32_768)?;
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(conn)
     });
@@ -193,16 +196,31 @@ fn write_all(conn: &Connection, waiting: &Receiver<Box<dyn Job>>) {
 fn run_batch(conn: &Connection, jobs: &mut [Box<dyn Job>]) -> Result<(), DbError> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
     for job in jobs {
-        conn.execute_batch("SAVEPOINT job")?;
-        match job.run(conn) {
-            Ok(()) => conn.execute_batch("RELEASE job")?,
-            // A full disk may already have rolled the whole transaction back.
-            Err(error) if conn.is_autocommit() => return Err(error),
-            Err(_) => conn.execute_batch("ROLLBACK TO job; RELEASE job")?,
-        }
+        // What the job itself says is kept for its answer.
+        drop(alone(conn, || job.run(conn))?);
     }
     conn.execute_batch("COMMIT")?;
     Ok(())
+}
+
+/// Runs a part of a transaction so that it fails alone: in a savepoint. The outer error means that
+/// the whole transaction is lost, as a full disk may do.
+pub fn alone<T>(
+    conn: &Connection,
+    work: impl FnOnce() -> Result<T, DbError>,
+) -> Result<Result<T, DbError>, DbError> {
+    let run = |sql| conn.prepare_cached(sql)?.execute([]);
+    run("SAVEPOINT part")?;
+    let result = work();
+    match &result {
+        Ok(_) => {}
+        Err(error) if conn.is_autocommit() => return Err(error.clone()),
+        Err(_) => {
+            run("ROLLBACK TO part")?;
+        }
+    }
+    run("RELEASE part")?;
+    Ok(result)
 }
 
 #[cfg(test)]

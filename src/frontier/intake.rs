@@ -1,8 +1,9 @@
 //! From an address as given to a candidate for the queue, or a reason why not. Pure.
 
-use feedmill_formats::url::{self, KeyRules};
+use feedmill_formats::url;
 use serde::Serialize;
 
+use super::Rules;
 use crate::model::{Kind, NewTask, Origin, SourceId, TaskId, Ts, UrlHash};
 
 /// An address that may enter the queue.
@@ -43,6 +44,14 @@ pub struct Rejected {
     pub reason: String,
 }
 
+impl Rejected {
+    /// The address has the 64 bits of another one of its host: once in an age.
+    pub(super) fn collided(url: String) -> Self {
+        let reason = "its hash is that of another address of this host".to_owned();
+        Self { url, code: "hash_collision", reason }
+    }
+}
+
 /// The seed's formula: base plus the origin's bonus, less one per link that the spider walked.
 #[must_use]
 pub fn priority(base: u8, origin: Origin, depth: u16) -> u8 {
@@ -55,21 +64,32 @@ pub fn priority(base: u8, origin: Origin, depth: u16) -> u8 {
     u8::try_from((i32::from(base) + bonus - penalty).clamp(1, 10)).unwrap_or(1)
 }
 
+/// The queue of a host: the first group that one of its patterns puts it in, else the host itself.
+#[must_use]
+pub fn queue_key<'a>(host: &'a str, groups: &'a [(String, Vec<String>)]) -> &'a str {
+    let fits = |pattern: &String| match pattern.strip_prefix("*.") {
+        Some(suffix) => host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.')),
+        None => host == pattern,
+    };
+    let group = groups.iter().find(|(_, patterns)| patterns.iter().any(fits));
+    group.map_or(host, |(name, _)| name)
+}
+
 /// Checks and normalises an address.
-pub fn admit(new: &NewTask, rules: &KeyRules) -> Result<Candidate, Rejected> {
+pub fn admit(new: &NewTask, rules: &Rules) -> Result<Candidate, Rejected> {
     let parsed = url::parse(&new.url).map_err(|error| Rejected {
-        url: new.url.clone(),
+        url: url::without_credentials(&new.url),
         code: error.code(),
         reason: error.to_string(),
     })?;
-    let key = url::key(&parsed, rules);
+    let key = url::key(&parsed, &rules.key);
     let hash = UrlHash::of(&key);
     let given = new.url.trim().to_owned();
     Ok(Candidate {
         url_key: (key != given).then_some(key),
         url: given,
         hash,
-        host: url::host(&parsed),
+        host: queue_key(&url::host(&parsed), &rules.groups).to_owned(),
         kind: new.kind,
         priority: priority(new.base_priority, new.origin, new.depth),
         origin: new.origin,
@@ -101,6 +121,35 @@ mod tests {
         }
     }
 
+    fn rules() -> Rules {
+        Rules {
+            key: Default::default(),
+            delay: std::time::Duration::from_secs(1),
+            lease: std::time::Duration::from_mins(1),
+            robots_for_feeds: false,
+            concurrency: 1,
+            groups: vec![],
+        }
+    }
+
+    #[test]
+    fn a_group_takes_exact_hosts_and_those_below_a_suffix() {
+        let groups = [
+            ("blogs".to_owned(), vec!["*.blogs.example".to_owned(), "blogs.example".to_owned()]),
+            ("rest".to_owned(), vec!["*.example".to_owned()]),
+        ];
+        for (host, queue) in [
+            ("a.blogs.example", "blogs"),
+            ("a.b.blogs.example", "blogs"),
+            ("blogs.example", "blogs"),
+            ("notblogs.example", "rest"),
+            ("example", "example"),
+            ("other.test", "other.test"),
+        ] {
+            assert_eq!(queue_key(host, &groups), queue, "{host}");
+        }
+    }
+
     #[test]
     fn the_fetched_address_is_the_given_one() {
         let new = NewTask {
@@ -113,7 +162,7 @@ mod tests {
             parent: None,
             not_before: None,
         };
-        let candidate = admit(&new, &KeyRules::default()).unwrap();
+        let candidate = admit(&new, &rules()).unwrap();
         assert_eq!(candidate.url, "http://Example.com/a/?utm_source=x#top");
         assert_eq!(candidate.url_key.as_deref(), Some("https://example.com/a"));
         assert_eq!(candidate.host, "example.com");
@@ -122,8 +171,8 @@ mod tests {
             ("http://user:pw@example.com/", "url_credentials"),
             ("not a url", "url_malformed"),
         ] {
-            let rejected = admit(&NewTask { url: bad.into(), ..new.clone() }, &KeyRules::default())
-                .unwrap_err();
+            let rejected =
+                admit(&NewTask { url: bad.into(), ..new.clone() }, &rules()).unwrap_err();
             assert_eq!(rejected.code, code, "{bad}");
         }
     }

@@ -11,18 +11,21 @@ mod rows;
 mod submit;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
-use super::{Extension, Frontier, HostPatch, Rules, Stats, SubmitReport, TaskFilter, admit};
+use super::{
+    Extension, Frontier, HostPatch, Rejected, Rules, Stats, SubmitReport, TaskFilter, admit,
+};
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
 use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
 
 pub(crate) use complete::{Completed, complete};
-pub(crate) use rows::{SOURCE_COLUMNS, number, park, read_source, resume, settle};
+pub(crate) use rows::{SOURCE_COLUMNS, number, park, read_source, resume, revive, settle};
 pub(crate) use submit::take;
 
 /// The frontier in the embedded database.
@@ -32,13 +35,21 @@ pub struct SqliteFrontier {
     clock: Clock,
     rules: Arc<Rules>,
     changed: Arc<Notify>,
+    /// Leases of this process so far: every tenth is for who waits longest.
+    handed_out: Arc<AtomicU64>,
 }
 
 impl SqliteFrontier {
     /// A frontier on an open database.
     #[must_use]
     pub fn new(db: Db, clock: Clock, rules: Rules) -> Self {
-        Self { db, clock, rules: Arc::new(rules), changed: Arc::default() }
+        Self {
+            db,
+            clock,
+            rules: Arc::new(rules),
+            changed: Arc::default(),
+            handed_out: Arc::default(),
+        }
     }
 
     /// The rules of the house.
@@ -59,7 +70,7 @@ impl SqliteFrontier {
         self.db.write(move |conn| claim::free_leases(conn, now, &rules)).await
     }
 
-    async fn claim_with<T, F>(&self, work: F) -> Result<T, DbError>
+    async fn write<T, F>(&self, work: F) -> Result<T, DbError>
     where
         F: FnOnce(&Connection, Ts, &Rules) -> Result<T, DbError> + Send + 'static,
         T: Send + 'static,
@@ -76,12 +87,20 @@ impl Frontier for SqliteFrontier {
         let mut report = SubmitReport::default();
         let mut candidates = Vec::with_capacity(batch.len());
         for new in &batch {
-            match admit(new, &self.rules.key) {
+            match admit(new, &self.rules) {
                 Ok(candidate) => candidates.push(candidate),
                 Err(rejected) => report.rejected.push(rejected),
             }
         }
-        let taken = self.claim_with(move |conn, now, _| take(conn, &candidates, now)).await?;
+        let (taken, collided) = self
+            .write(move |conn, now, rules| {
+                let taken = take(conn, &candidates, now, rules)?;
+                let url = |at: &usize| candidates.get(*at).map(|candidate| candidate.url.clone());
+                let collided: Vec<_> = taken.collided.iter().filter_map(url).collect();
+                Ok((taken, collided))
+            })
+            .await?;
+        report.rejected.extend(collided.into_iter().map(Rejected::collided));
         report.new = taken.new;
         report.known = taken.known;
         report.raised = taken.raised;
@@ -91,16 +110,21 @@ impl Frontier for SqliteFrontier {
 
     async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
         let lanes = lanes.to_vec();
-        self.claim_with(move |conn, now, rules| claim::claim(conn, n, &lanes, now, rules)).await
+        let handed_out = self.handed_out.load(Ordering::Relaxed);
+        let leases = self
+            .write(move |conn, now, rules| claim::claim(conn, n, &lanes, now, rules, handed_out))
+            .await?;
+        self.handed_out.fetch_add(leases.len() as u64, Ordering::Relaxed);
+        Ok(leases)
     }
 
     async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {
-        self.claim_with(move |conn, now, rules| claim::renew(conn, lease, now, rules)).await
+        self.write(move |conn, now, rules| claim::renew(conn, lease, now, rules)).await
     }
 
     async fn extend(&self, lease: LeaseId, host: &str) -> Result<Extension, DbError> {
         let host = host.to_owned();
-        self.claim_with(move |conn, now, rules| claim::extend(conn, lease, &host, now, rules)).await
+        self.write(move |conn, now, rules| claim::extend(conn, lease, &host, now, rules)).await
     }
 
     async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
@@ -119,14 +143,14 @@ impl Frontier for SqliteFrontier {
 
     async fn set_host(&self, host: &str, patch: HostPatch) -> Result<(), DbError> {
         let host = host.to_owned();
-        self.claim_with(move |conn, now, rules| admin::set_host(conn, &host, &patch, now, rules))
+        self.write(move |conn, now, rules| admin::set_host(conn, &host, &patch, now, rules))
             .await?;
         self.wake();
         Ok(())
     }
 
     async fn maintain(&self) -> Result<u64, DbError> {
-        self.claim_with(|conn, _, _| rows::repair(conn)).await
+        self.write(|conn, _, _| rows::repair(conn)).await
     }
 
     async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {

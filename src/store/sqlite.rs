@@ -8,18 +8,15 @@ mod sources;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
 use tokio::sync::Notify;
 
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, SinkCursor, SourceError, Store, Totals,
 };
 use crate::clock::Clock;
-use crate::db::{Db, DbError};
+use crate::db::{self, Db, DbError};
 use crate::frontier::sqlite::SqliteFrontier;
-use crate::frontier::{
-    Extension, Frontier, HostPatch, Rules, Stats, SubmitReport, TaskFilter, admit,
-};
+use crate::frontier::{Extension, Frontier, HostPatch, Rules, Stats, SubmitReport, TaskFilter};
 use crate::model::{
     ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, Lane, Lease, LeaseId,
     NewSource, NewTask, RobotsState, Source, Task, TaskId, Ts,
@@ -52,20 +49,6 @@ impl SqliteStore {
     pub async fn close(&self) {
         self.db.close().await;
     }
-
-    async fn commit_one(&self, commit: Commit) -> Result<Committed, DbError> {
-        let (clock, rules) = (self.clock.clone(), self.frontier.rules().clone());
-        // Normalising is work that the writer need not wait for.
-        let found = commit.outcome.discovered.iter().filter_map(|new| admit(new, &rules.key).ok());
-        let found: Vec<_> = found.collect();
-        let settled = commit.outcome.settled.as_ref().and_then(|new| admit(new, &rules.key).ok());
-        self.db
-            .write(move |conn| {
-                let now = clock.now();
-                commit::commit(conn, &commit, &found, settled.as_ref(), now, &rules)
-            })
-            .await
-    }
 }
 
 #[async_trait]
@@ -75,8 +58,22 @@ impl Store for SqliteStore {
     }
 
     async fn commit(&self, batch: Vec<Commit>) -> Vec<Result<Committed, DbError>> {
-        // The writer puts what waits together into one transaction, a savepoint each.
-        let done = join_all(batch.into_iter().map(|commit| self.commit_one(commit))).await;
+        let (clock, rules) = (self.clock.clone(), self.frontier.rules().clone());
+        let count = batch.len();
+        // Normalising is work that the writer need not wait for.
+        let ready: Vec<_> =
+            batch.into_iter().map(|commit| commit::Ready::new(commit, &rules)).collect();
+        let done = self
+            .db
+            .write(move |conn| {
+                let now = clock.now();
+                let one = |ready: &commit::Ready| {
+                    db::alone(conn, || commit::commit(conn, ready, now, &rules))
+                };
+                ready.iter().map(one).collect::<Result<Vec<_>, _>>()
+            })
+            .await;
+        let done = done.unwrap_or_else(|error| vec![Err(error); count]);
         self.frontier.wake();
         self.logged.notify_waiters();
         done
@@ -91,7 +88,7 @@ impl Store for SqliteStore {
         let (clock, rules) = (self.clock.clone(), self.frontier.rules().clone());
         let name = new.name.clone();
         let added =
-            self.db.write(move |conn| sources::add(conn, &new, clock.now(), &rules.key)).await?;
+            self.db.write(move |conn| sources::add(conn, &new, clock.now(), &rules)).await?;
         self.frontier.wake();
         added.ok_or(SourceError::NameTaken(name))
     }

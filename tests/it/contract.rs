@@ -13,6 +13,7 @@ mod lease;
 mod machine;
 mod model;
 mod ready;
+mod slots;
 mod sources;
 mod submit;
 mod trial;
@@ -161,7 +162,17 @@ macro_rules! contract {
                 advice_goes_to_the_host_that_answered,
                 after_a_crash_everything_is_handed_out_again_after_the_pause,
             }
+            slots {
+                a_host_with_three_slots_takes_three_at_a_time,
+                every_page_of_a_host_with_slots_is_served_once,
+                a_complaint_holds_for_all_slots,
+                an_operator_may_give_and_take_slots,
+                hosts_of_a_group_share_one_slot,
+                who_waits_longest_is_served_however_low,
+            }
             sources {
+                a_source_that_is_added_again_gets_its_pages_back,
+                a_channel_that_was_given_up_returns_on_the_operators_word,
                 names_are_unique,
                 disabling_parks_and_enabling_resumes,
                 an_heir_takes_over,

@@ -53,6 +53,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
         delay: Duration::ZERO,
         lease: Duration::from_secs(120),
         robots_for_feeds: false,
+        concurrency: 1,
+        groups: vec![],
     };
     let store = SqliteStore::new(Db::open(&path)?, Clock::system(), rules);
     let source = store.add_source(source()).await?.id;
@@ -187,8 +189,8 @@ fn allow_robots(path: &Path) -> anyhow::Result<()> {
     let conn = rusqlite::Connection::open(path)?;
     conn.busy_timeout(Duration::from_secs(30))?;
     conn.execute(
-        "INSERT OR IGNORE INTO robots(origin, body, fetched_at, expires_at)
-         SELECT 'https://' || name, NULL, 0, 9000000000000 FROM host",
+        "INSERT OR IGNORE INTO robots(origin, host, body, fetched_at, expires_at)
+         SELECT 'https://' || name, name, NULL, 0, 9000000000000 FROM host",
         [],
     )?;
     Ok(())

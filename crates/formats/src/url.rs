@@ -105,6 +105,18 @@ fn admit(url: Url) -> Result<Url, UrlError> {
     }
 }
 
+/// The address as given, fit to be shown: what looks like a user name and password is hidden.
+#[must_use]
+pub fn without_credentials(given: &str) -> String {
+    match given.split_once("//") {
+        Some((scheme, rest)) => match rest.rsplit_once('@') {
+            Some((_, place)) => format!("{scheme}//***@{place}"),
+            None => given.to_owned(),
+        },
+        None => given.to_owned(),
+    }
+}
+
 /// What a source may say about how its addresses are told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyRules {

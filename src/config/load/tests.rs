@@ -86,7 +86,7 @@ fn every_alias_sets_its_key() {
             ("log.level", _) => ("DEBUG", "\"debug\""),
             ("log.format", _) => ("JSON", "\"json\""),
             ("schedule.jitter", _) => ("0.25", "0.25"),
-            ("fetch.workers" | "retry.max", _) => ("7", "7"),
+            ("fetch.workers" | "retry.max" | "hosts.concurrency", _) => ("7", "7"),
             (_, Convert::Millis) => ("7000", "\"7s\""),
             ("fetch.request_timeout", _) => ("7", "\"7s\""),
             _ => ("420", "\"7m\""),

@@ -3,10 +3,10 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::claim::{load_host, next_due};
+use super::claim::next_due;
 use super::rows::{self, TASK_COLUMNS, TASK_FROM, number, read_task};
 use crate::db::DbError;
-use crate::frontier::{Counts, HostPatch, Rules, Stats, TaskFilter};
+use crate::frontier::{HostPatch, Rules, Stats, TaskFilter, queue_key};
 use crate::model::{Code, Kind, Lane, Task, Ts};
 
 /// Tasks by filter, oldest first.
@@ -50,28 +50,15 @@ pub(super) fn list(conn: &Connection, filter: &TaskFilter) -> Result<Vec<Task>, 
 pub(super) fn stats(conn: &Connection, now: Ts) -> Result<Stats, DbError> {
     let mut stats = Stats { next_due: next_due(conn, Lane::ALL)?, ..Stats::default() };
     let mut select = conn.prepare(
-        "SELECT t.kind, t.status, t.retry > 0, coalesce(h.lease_task = t.id, 0), count(*)
-         FROM task t JOIN host h ON h.id = t.host_id GROUP BY 1, 2, 3, 4 ORDER BY 1",
+        "SELECT t.kind, t.status, t.retry > 0, l.lease_task IS NOT NULL, count(*)
+         FROM task t LEFT JOIN (SELECT DISTINCT queue_id, lease_task FROM host WHERE lease_id IS NOT NULL) l
+           ON l.lease_task = t.id AND l.queue_id = t.host_id GROUP BY 1, 2, 3, 4 ORDER BY 1",
     )?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let kind = number("kind", row.get(0)?, Kind::from_number)?;
         let (status, failed, leased): (i64, bool, bool) = (row.get(1)?, row.get(2)?, row.get(3)?);
-        let n: u64 = row.get(4)?;
-        if stats.by_kind.last().is_none_or(|(last, _)| *last != kind) {
-            stats.by_kind.push((kind, Counts::default()));
-        }
-        let of_kind = stats.by_kind.last_mut().map(|(_, counts)| counts);
-        for counts in [Some(&mut stats.total), of_kind].into_iter().flatten() {
-            *match (status, leased, failed) {
-                (_, true, _) => &mut counts.fetching,
-                (1, ..) => &mut counts.fetched,
-                (2, ..) => &mut counts.dead,
-                (3, ..) => &mut counts.parked,
-                (_, _, true) => &mut counts.failed,
-                _ => &mut counts.pending,
-            } += n;
-        }
+        stats.count(kind, status, failed, leased, row.get(4)?);
     }
     let mut dead = conn.prepare(
         "SELECT f.last_error, count(*) FROM task t JOIN fetch_state f ON f.task_id = t.id
@@ -81,7 +68,8 @@ pub(super) fn stats(conn: &Connection, now: Ts) -> Result<Stats, DbError> {
     while let Some(row) = rows.next()? {
         stats.dead_by_code.push((number("code", row.get(0)?, Code::from_number)?, row.get(1)?));
     }
-    stats.hosts = conn.query_row("SELECT count(*) FROM host", [], |row| row.get(0))?;
+    stats.hosts =
+        conn.query_row("SELECT count(*) FROM host WHERE slot = 0", [], |row| row.get(0))?;
     stats.due = conn.query_row(
         "SELECT (SELECT count(*) FROM queue) + (SELECT count(*) FROM delayed WHERE due <= ?1)",
         [now.ms()],
@@ -98,18 +86,22 @@ pub(super) fn set_host(
     now: Ts,
     rules: &Rules,
 ) -> Result<(), DbError> {
-    let id = rows::host_id(conn, host, now)?;
+    let queue = rows::queue_of(conn, queue_key(host, &rules.groups), now, rules)?;
     if let Some(delay) = patch.delay {
         let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        conn.execute("UPDATE host SET rate_ms = ?2 WHERE id = ?1", (id, ms))?;
+        conn.execute("UPDATE host SET rate_ms = ?2 WHERE queue_id = ?1", (queue, ms))?;
     }
     if let Some(until) = patch.blocked_until {
         // Lifting a block leaves the ordinary pause in place.
-        let next = until.max(now.after(load_host(conn, id)?.pace.pause(rules.delay)));
+        let pause = rows::load_host(conn, queue)?.pace.pause(rules.delay);
         conn.execute(
-            "UPDATE host SET blocked_until = ?2, next_at = CASE WHEN lease_id IS NULL THEN ?3 ELSE next_at END WHERE id = ?1",
-            (id, until.ms(), next.ms()),
+            "UPDATE host SET blocked_until = ?2,
+               next_at = CASE WHEN lease_id IS NULL THEN ?3 ELSE next_at END WHERE queue_id = ?1",
+            (queue, until.ms(), until.max(now.after(pause)).ms()),
         )?;
+    }
+    if let Some(slots) = patch.concurrency {
+        rows::set_slots(conn, queue, slots.max(1))?;
     }
     Ok(())
 }

@@ -1,40 +1,90 @@
 //! Handing tasks out: the host row becomes the lease.
 
-use feedmill_formats::url as web;
-use rusqlite::{Connection, OptionalExtension};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::rows::{self, Place, enqueue, host_id, load_source, load_task, renew_tops, top_column};
+use feedmill_formats::url as web;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::rows::{
+    self, HOST_COLUMNS, HostRow, Place, TASK_COLUMNS, TASK_FROM, enqueue, load_host, load_source,
+    queue_of, read_host, read_task, renew_tops, task_columns, top_column,
+};
 use crate::db::DbError;
-use crate::frontier::{Extension, MAX_STRIKES, Pace, Rules};
+use crate::frontier::{Extension, MAX_STRIKES, Rules, queue_key, rulings};
 use crate::model::{
-    Code, Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Status, Task, TaskId, Ts, UrlHash,
-    Validators,
+    Code, Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, SourceId, Status, Task, Ts,
+    UrlHash, Validators,
 };
 
 /// Tasks whose time has come that one claim moves into the queue at the most.
 const PROMOTE: usize = 1_000;
+/// Of so many leases one goes to the host that waits longest, whatever its priority.
+const FAIR: u64 = 10;
 
-/// Hands out at most `n` tasks of these lanes, highest priority first, longest waiting host first.
+/// The head of a queue's lane with all that a lease tells about it.
+const HEAD: &str = concat!(
+    "SELECT ",
+    task_columns!("0"),
+    " FROM queue q CROSS JOIN task t ON t.id = q.task_id CROSS JOIN host h ON h.id = t.host_id
+     LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id
+     WHERE q.host_id = ?1 AND q.lane = ?2 AND (?3 = 1 OR NOT EXISTS(
+       SELECT 1 FROM host l WHERE l.queue_id = ?1 AND l.lease_task = q.task_id))
+     ORDER BY q.nprio, q.due, q.task_id LIMIT 1"
+);
+
+/// One call for work.
+struct Claim<'a> {
+    conn: &'a Connection,
+    lanes: &'a [Lane],
+    now: Ts,
+    rules: &'a Rules,
+    sources: HashMap<SourceId, Option<Arc<Source>>>,
+    /// Lease numbers that are reserved and not used yet.
+    numbers: std::ops::RangeInclusive<i64>,
+    wanted: usize,
+    leases: Vec<Lease>,
+}
+
+/// Hands out at most `n` tasks of these lanes, highest priority first, longest waiting host first;
+/// `handed_out` counts leases before this call.
 pub(super) fn claim(
     conn: &Connection,
     n: usize,
     lanes: &[Lane],
     now: Ts,
     rules: &Rules,
+    handed_out: u64,
 ) -> Result<Vec<Lease>, DbError> {
     promote(conn, now)?;
-    let mut leases = Vec::new();
+    let mut claim = Claim {
+        conn,
+        lanes,
+        now,
+        rules,
+        sources: HashMap::new(),
+        numbers: std::ops::RangeInclusive::new(1, 0),
+        wanted: n,
+        leases: Vec::new(),
+    };
+    let fair = (handed_out + n as u64) / FAIR - handed_out / FAIR;
+    for _ in 0..fair {
+        if let Some(host) = claim.longest_waiting()? {
+            claim.lease(host)?;
+        }
+    }
     for prio in (1..=10i64).rev() {
         for lane in lanes {
-            for host in due_hosts(conn, *lane, prio, now, n.saturating_sub(leases.len()))? {
-                leases.extend(lease_host(conn, host, lanes, now, rules)?);
+            let room = n.saturating_sub(claim.leases.len());
+            if room == 0 {
+                return Ok(claim.leases);
             }
-            if leases.len() >= n {
-                return Ok(leases);
+            for host in due_hosts(conn, *lane, prio, now, room)? {
+                claim.lease(host)?;
             }
         }
     }
-    Ok(leases)
+    Ok(claim.leases)
 }
 
 fn due_hosts(
@@ -43,13 +93,14 @@ fn due_hosts(
     prio: i64,
     now: Ts,
     limit: usize,
-) -> Result<Vec<i64>, DbError> {
+) -> Result<Vec<HostRow>, DbError> {
     let top = top_column(lane);
     let mut select = conn.prepare_cached(&format!(
-        "SELECT id FROM host WHERE {top} = ?1 AND next_at <= ?2 ORDER BY next_at LIMIT ?3"
+        "SELECT {HOST_COLUMNS} FROM host WHERE {top} = ?1 AND next_at <= ?2
+         ORDER BY next_at LIMIT ?3"
     ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let found = select.query_map((prio, now.ms(), limit), |row| row.get(0))?;
+    let found = select.query_map((prio, now.ms(), limit), read_host)?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 
@@ -72,114 +123,134 @@ fn promote(conn: &Connection, now: Ts) -> Result<(), DbError> {
     Ok(())
 }
 
-pub(super) struct HostRow {
-    tops: [Option<i64>; 3],
-    last_lane: Option<i64>,
-    lease_task: Option<i64>,
-    pub(super) pace: Pace,
-}
-
-pub(super) fn load_host(conn: &Connection, id: i64) -> Result<HostRow, DbError> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT top_poll, top_page, top_media, last_lane, lease_task,
-               crawl_ms, rate_ms, learned_ms, blocked_until FROM host WHERE id = ?1",
-        )?
-        .query_row([id], |row| {
-            Ok(HostRow {
-                tops: [row.get(0)?, row.get(1)?, row.get(2)?],
-                last_lane: row.get(3)?,
-                lease_task: row.get(4)?,
-                pace: Pace {
-                    crawl_ms: row.get(5)?,
-                    rate_ms: row.get(6)?,
-                    learned_ms: row.get(7)?,
-                    blocked_until: Ts::from_ms(row.get(8)?),
-                },
-            })
-        })?)
-}
-
-impl HostRow {
-    /// The lane to serve: the one with the highest head, but polls take at most every second slot
-    /// while pages wait.
-    fn lane(&self, asked: &[Lane]) -> Option<Lane> {
-        let [poll, page, media] = self.tops;
-        let top = |lane: Lane| match lane {
-            Lane::Poll => poll,
-            Lane::Page => page,
-            Lane::Media => media,
-        };
-        let waiting = |lane: &&Lane| top(**lane).is_some();
-        let polled_last = self.last_lane == Some(Lane::Poll.number());
-        let pages_wait = asked.contains(&Lane::Page) && page.is_some();
-        asked
-            .iter()
-            .filter(waiting)
-            .filter(|lane| !(**lane == Lane::Poll && polled_last && pages_wait))
-            .max_by_key(|lane| (top(**lane), std::cmp::Reverse(lane.number())))
-            .copied()
-    }
-}
-
-fn lease_host(
-    conn: &Connection,
-    host: i64,
-    asked: &[Lane],
-    now: Ts,
-    rules: &Rules,
-) -> Result<Option<Lease>, DbError> {
-    let mut row = load_host(conn, host)?;
-    if let Some(task) = row.lease_task {
-        strike(conn, host, task, now)?;
-        row.tops = load_host(conn, host)?.tops;
-    }
-    let Some(lane) = row.lane(asked) else { return Ok(None) };
-    let head: Option<i64> = conn
-        .prepare_cached(
-            "SELECT task_id FROM queue WHERE host_id = ?1 AND lane = ?2
-             ORDER BY nprio, due, task_id LIMIT 1",
-        )?
-        .query_row((host, lane.number()), |row| row.get(0))
-        .optional()?;
-    let Some(mut task) = head.map(|id| load_task(conn, TaskId(id))).transpose()?.flatten() else {
-        // The top promised a task that is not there: put it right instead of spinning on it.
-        renew_tops(conn, host)?;
-        return Ok(None);
-    };
-    let source =
-        task.source.map(|id| load_source(conn, id)).transpose()?.flatten().map(std::sync::Arc::new);
-    let robots = if task.kind.asks_robots(rules.robots_for_feeds) {
-        match fresh_robots(conn, &task.url, now)? {
-            Some(robots) => Some(robots),
-            None => {
-                task = robots_task(conn, host, &task, now)?;
-                None
+impl Claim<'_> {
+    /// The slot that has been due for longest, over all priorities of the lanes.
+    fn longest_waiting(&self) -> Result<Option<HostRow>, DbError> {
+        let mut longest: Option<(i64, i64)> = None;
+        for lane in self.lanes {
+            let top = top_column(*lane);
+            let sql = format!(
+                "SELECT next_at, id FROM host WHERE {top} = ?1 AND next_at <= ?2
+                 ORDER BY next_at LIMIT 1"
+            );
+            let mut select = self.conn.prepare_cached(&sql)?;
+            for prio in 1..=10 {
+                let first: Option<(i64, i64)> = select
+                    .query_row((prio, self.now.ms()), |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()?;
+                longest = [longest, first].into_iter().flatten().min();
             }
         }
-    } else {
-        None
-    };
-    let rate = source.as_ref().and_then(|source| source.spec.rate_limit);
-    let rate = rate.map(|rate| i64::try_from(rate.as_millis()).unwrap_or(i64::MAX));
-    row.pace.rate_ms = rate.or(row.pace.rate_ms);
-    let id = next_lease(conn)?;
-    let until = now.after(rules.lease);
-    conn.prepare_cached(
-        "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4, last_lane = ?5, rate_ms = ?6
-         WHERE id = ?1",
-    )?
-    .execute((host, until.ms(), id.0, task.id.0, lane.number(), row.pace.rate_ms))?;
-    task.leased = true;
-    let (validators, validators_for) = load_validators(conn, task.id)?;
-    let delay = row.pace.pause(rules.delay);
-    Ok(Some(Lease { id, task, source, validators, validators_for, robots, now, until, delay }))
+        longest.map(|(_, id)| load_host(self.conn, id)).transpose()
+    }
+
+    /// Leases the head of a due slot, when there is one to serve.
+    fn lease(&mut self, mut host: HostRow) -> Result<(), DbError> {
+        let conn = self.conn;
+        if let Some(task) = host.lease_task {
+            strike(conn, &host, task, self.now)?;
+            host.tops = load_host(conn, host.id)?.tops;
+        }
+        let Some(lane) = rulings::lane(host.tops, host.last_lane, self.lanes) else {
+            return Ok(());
+        };
+        let mut select = conn.prepare_cached(HEAD)?;
+        let mut rows = select.query((host.queue, lane.number(), host.concurrency))?;
+        let Some(row) = rows.next()? else { return self.stand_down(&host) };
+        let (mut task, mut kept) = (read_task(row)?, read_validators(row)?);
+        drop(rows);
+        let source = self.source(task.source)?;
+        let robots = if task.kind.asks_robots(self.rules.robots_for_feeds) {
+            let fresh = fresh_robots(conn, &task.url, self.now)?;
+            if fresh.is_none() {
+                let Some((robots, validators)) = robots_task(conn, &host, &task, self.now)? else {
+                    return self.stand_down(&host);
+                };
+                (task, kept) = (robots, validators);
+            }
+            fresh
+        } else {
+            None
+        };
+        let rate = source.as_ref().and_then(|source| source.spec.rate_limit);
+        let rate = rate.map(|rate| i64::try_from(rate.as_millis()).unwrap_or(i64::MAX));
+        host.pace.rate_ms = rate.or(host.pace.rate_ms);
+        let id = self.number()?;
+        let until = self.now.after(self.rules.lease);
+        conn.prepare_cached(
+            "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4, last_lane = ?5,
+               rate_ms = ?6 WHERE id = ?1",
+        )?
+        .execute((
+            host.id,
+            until.ms(),
+            id.0,
+            task.id.0,
+            lane.number(),
+            host.pace.rate_ms,
+        ))?;
+        task.leased = true;
+        let (validators, validators_for) = kept;
+        let delay = host.pace.pause(self.rules.delay);
+        let now = self.now;
+        self.leases.push(Lease {
+            id,
+            task,
+            source,
+            validators,
+            validators_for,
+            robots,
+            now,
+            until,
+            delay,
+        });
+        Ok(())
+    }
+
+    /// A slot whose queue has nothing for it: its tops were wrong, or its siblings have it all.
+    fn stand_down(&self, host: &HostRow) -> Result<(), DbError> {
+        if host.concurrency > 1 {
+            let at = self.now.after(self.rules.delay).ms();
+            self.conn
+                .prepare_cached("UPDATE host SET next_at = ?2 WHERE id = ?1")?
+                .execute((host.id, at.max(self.now.ms() + 1)))?;
+        }
+        renew_tops(self.conn, host.queue)
+    }
+
+    fn source(&mut self, id: Option<SourceId>) -> Result<Option<Arc<Source>>, DbError> {
+        let Some(id) = id else { return Ok(None) };
+        if let Some(source) = self.sources.get(&id) {
+            return Ok(source.clone());
+        }
+        let source = load_source(self.conn, id)?.map(Arc::new);
+        self.sources.insert(id, source.clone());
+        Ok(source)
+    }
+
+    /// The next lease number; numbers are reserved for the whole call at once.
+    fn number(&mut self) -> Result<LeaseId, DbError> {
+        if let Some(number) = self.numbers.next() {
+            return Ok(LeaseId(number));
+        }
+        let count = i64::try_from(self.wanted.max(1)).unwrap_or(1);
+        let last: i64 = self
+            .conn
+            .prepare_cached(
+                "INSERT INTO meta VALUES('lease', ?1)
+                 ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + ?1
+                 RETURNING CAST(value AS INTEGER)",
+            )?
+            .query_row([count], |row| row.get(0))?;
+        self.numbers = last - count + 2..=last;
+        Ok(LeaseId(last - count + 1))
+    }
 }
 
 /// Counts a lease that ran out against its task; the fifth without an answer between ends it.
-fn strike(conn: &Connection, host: i64, task: i64, now: Ts) -> Result<(), DbError> {
+fn strike(conn: &Connection, host: &HostRow, task: i64, now: Ts) -> Result<(), DbError> {
     let Some(place) = rows::place(conn, task)? else { return Ok(()) };
-    if place.host != host {
+    if place.queue != host.queue {
         // Lent to another host's task for a redirect: that one counts it.
         return Ok(());
     }
@@ -197,19 +268,14 @@ fn strike(conn: &Connection, host: i64, task: i64, now: Ts) -> Result<(), DbErro
         .execute((task, Status::Dead.number(), now.ms()))?;
     super::complete::note(conn, task, Some(Code::Poison), "its lease ran out five times in a row")?;
     conn.prepare_cached("UPDATE host SET lease_id = NULL, lease_task = NULL WHERE id = ?1")?
-        .execute([host])?;
-    renew_tops(conn, host)
+        .execute([host.id])?;
+    renew_tops(conn, host.queue)
 }
 
-fn next_lease(conn: &Connection) -> Result<LeaseId, DbError> {
-    let id: i64 = conn
-        .prepare_cached(
-            "INSERT INTO meta VALUES('lease', '1')
-             ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + 1
-             RETURNING CAST(value AS INTEGER)",
-        )?
-        .query_row([], |row| row.get(0))?;
-    Ok(LeaseId(id))
+type Kept = (Validators, Option<String>);
+
+fn read_validators(row: &Row<'_>) -> Result<Kept, DbError> {
+    Ok((Validators { etag: row.get(19)?, last_modified: row.get(20)? }, row.get(21)?))
 }
 
 fn fresh_robots(conn: &Connection, url: &str, now: Ts) -> Result<Option<RobotsRef>, DbError> {
@@ -222,9 +288,14 @@ fn fresh_robots(conn: &Connection, url: &str, now: Ts) -> Result<Option<RobotsRe
     Ok(fetched.map(|at| RobotsRef { origin, fetched_at: Ts::from_ms(at) }))
 }
 
-/// The robots task of an address's origin. It never waits in the queue: need calls it. No source
-/// owns it, or it would be parked and resumed with one.
-fn robots_task(conn: &Connection, host: i64, of: &Task, now: Ts) -> Result<Task, DbError> {
+/// The robots task of an address's origin; `None` when a sibling slot is asking already. It never
+/// waits in the queue: need calls it. No source owns it, or it would be parked and resumed with one.
+fn robots_task(
+    conn: &Connection,
+    host: &HostRow,
+    of: &Task,
+    now: Ts,
+) -> Result<Option<(Task, Kept)>, DbError> {
     let corrupt = || DbError::Corrupt { what: "url", value: of.url.clone() };
     let url = web::robots_url(&web::parse(&of.url).map_err(|_| corrupt())?).to_string();
     // Keyed by the address itself: http and https have each their own robots.txt.
@@ -235,7 +306,7 @@ fn robots_task(conn: &Connection, host: i64, of: &Task, now: Ts) -> Result<Task,
          ON CONFLICT(host_id, lane, hash) DO NOTHING",
     )?
     .execute(rusqlite::params![
-        host,
+        host.queue,
         Lane::Poll.number(),
         hash,
         Kind::Robots.number(),
@@ -243,25 +314,16 @@ fn robots_task(conn: &Connection, host: i64, of: &Task, now: Ts) -> Result<Task,
         Origin::Manual.number(),
         url,
     ])?;
-    let id: i64 = conn
-        .prepare_cached("SELECT id FROM task WHERE host_id = ?1 AND lane = ?2 AND hash = ?3")?
-        .query_row((host, Lane::Poll.number(), hash), |row| row.get(0))?;
-    load_task(conn, TaskId(id))?.ok_or_else(corrupt)
-}
-
-fn load_validators(
-    conn: &Connection,
-    task: TaskId,
-) -> Result<(Validators, Option<String>), DbError> {
-    Ok(conn
-        .prepare_cached(
-            "SELECT etag, last_modified, validators_for FROM fetch_state WHERE task_id = ?1",
-        )?
-        .query_row([task.0], |row| {
-            Ok((Validators { etag: row.get(0)?, last_modified: row.get(1)? }, row.get(2)?))
-        })
-        .optional()?
-        .unwrap_or_default())
+    let sql = format!(
+        "SELECT {TASK_COLUMNS} FROM {TASK_FROM} WHERE t.host_id = ?1 AND t.lane = ?2 AND t.hash = ?3"
+    );
+    let mut select = conn.prepare_cached(&sql)?;
+    let mut rows = select.query((host.queue, Lane::Poll.number(), hash))?;
+    let row = rows.next()?.ok_or_else(corrupt)?;
+    let task = read_task(row)?;
+    // One's own lease that ran out is no obstacle.
+    let taken = task.leased && host.lease_task != Some(task.id.0);
+    Ok((!taken).then_some((task, read_validators(row)?)))
 }
 
 /// Another full term for a lease.
@@ -286,7 +348,7 @@ fn holder(conn: &Connection, lease: LeaseId) -> Result<Option<(i64, i64)>, DbErr
     Ok(conn
         .prepare_cached(
             "SELECT h.lease_task, h.next_at FROM host h
-             JOIN task t ON t.id = h.lease_task AND t.host_id = h.id WHERE h.lease_id = ?1",
+             JOIN task t ON t.id = h.lease_task AND t.host_id = h.queue_id WHERE h.lease_id = ?1",
         )?
         .query_row([lease.0], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?)
@@ -300,17 +362,23 @@ pub(super) fn extend(
     now: Ts,
     rules: &Rules,
 ) -> Result<Extension, DbError> {
-    // One that ran out may be handed out again at any time: it can hold no further host.
-    let Some((task, until)) = holder(conn, lease)?.filter(|(_, until)| *until > now.ms()) else {
+    let Some((task, until)) = holder(conn, lease)? else { return Ok(Extension::Stale) };
+    if until <= now.ms() {
+        // It ran out: whoever comes next may have the task already asked for.
         return Ok(Extension::Stale);
-    };
-    let id = host_id(conn, host, now)?;
-    let (next_at, lease_id): (i64, Option<i64>) = conn
-        .prepare_cached("SELECT next_at, lease_id FROM host WHERE id = ?1")?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if lease_id == Some(lease.0) {
+    }
+    let queue = queue_of(conn, queue_key(host, &rules.groups), now, rules)?;
+    let held: bool = conn
+        .prepare_cached("SELECT EXISTS(SELECT 1 FROM host WHERE queue_id = ?1 AND lease_id = ?2)")?
+        .query_row((queue, lease.0), |row| row.get(0))?;
+    if held {
         return Ok(Extension::Granted);
     }
+    let (id, next_at, lease_id): (i64, i64, Option<i64>) = conn
+        .prepare_cached(
+            "SELECT id, next_at, lease_id FROM host WHERE queue_id = ?1 ORDER BY next_at LIMIT 1",
+        )?
+        .query_row([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     if next_at > now.ms() {
         // Of a lease nobody knows the end: look again after an ordinary pause.
         let at =
@@ -365,22 +433,22 @@ pub(super) fn has_work(conn: &Connection, lanes: &[Lane], now: Ts) -> Result<boo
     Ok(false)
 }
 
-/// Ends every lease: their holder is gone. Each counts as a strike, and the host gets its pause,
-/// because a request may have been under way.
+/// Ends every lease: their holder is gone. The host gets its pause, because a request may have been
+/// under way. It is a strike only against a task that was alone: of many, nobody can tell which one
+/// the holder died of.
 pub(super) fn free_leases(conn: &Connection, now: Ts, rules: &Rules) -> Result<u64, DbError> {
-    let mut held = conn.prepare("SELECT id, lease_task FROM host WHERE lease_id IS NOT NULL")?;
-    let hosts: Vec<(i64, Option<i64>)> =
-        held.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
-    for (id, task) in &hosts {
-        let row = load_host(conn, *id)?;
-        if let Some(task) = task {
-            strike(conn, *id, *task, now)?;
+    let sql = format!("SELECT {HOST_COLUMNS} FROM host WHERE lease_id IS NOT NULL");
+    let held: Vec<HostRow> =
+        conn.prepare(&sql)?.query_map([], read_host)?.collect::<Result<_, _>>()?;
+    for host in &held {
+        if let Some(task) = host.lease_task.filter(|_| held.len() == 1) {
+            strike(conn, host, task, now)?;
         }
-        let next = now.after(row.pace.pause(rules.delay)).max(row.pace.blocked_until);
+        let next = now.after(host.pace.pause(rules.delay)).max(host.pace.blocked_until);
         conn.execute(
             "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2 WHERE id = ?1",
-            (id, next.ms()),
+            (host.id, next.ms()),
         )?;
     }
-    Ok(hosts.len() as u64)
+    Ok(held.len() as u64)
 }

@@ -2,10 +2,13 @@
 
 use rusqlite::Connection;
 
-use super::rows::{self, Place, dequeue, enqueue, renew_tops};
+use super::rows::{
+    HOST_COLUMNS, HostRow, Place, dequeue, drop_spare_slots, enqueue, number, read_host, top_column,
+};
 use crate::db::DbError;
-use crate::frontier::{Pace, Rules};
-use crate::model::{Code, HostAdvice, Kind, LeaseId, Next, Status, TaskId, Ts, Validators};
+use crate::frontier::rulings::Ending;
+use crate::frontier::{Rules, queue_key};
+use crate::model::{Code, HostAdvice, Kind, Lane, LeaseId, Next, Status, TaskId, Ts, Validators};
 
 /// What completing needs of an outcome.
 #[derive(Debug)]
@@ -27,48 +30,56 @@ pub(crate) fn complete(
     now: Ts,
     rules: &Rules,
 ) -> Result<bool, DbError> {
-    let mut held =
-        conn.prepare_cached("SELECT id, name FROM host WHERE lease_id = ?1 ORDER BY id")?;
-    let hosts: Vec<(i64, String)> = held
-        .query_map([done.lease.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+    let sql = format!("SELECT {HOST_COLUMNS} FROM host WHERE lease_id = ?1 ORDER BY id");
+    let hosts: Vec<HostRow> = conn
+        .prepare_cached(&sql)?
+        .query_map([done.lease.0], read_host)?
         .collect::<Result<_, _>>()?;
-    let Some(place) = rows::place(conn, done.task.0)? else { return Ok(false) };
-    // A host that was lent to the lease may still carry its number: the task's own one decides.
-    if !hosts.iter().any(|(host, _)| *host == place.host) {
+    if hosts.is_empty() {
         return Ok(false);
     }
-    move_task(conn, done, place, now)?;
-    for (host, name) in &hosts {
-        let answered = done.answered_by.is_none_or(|by| by == name);
-        release(conn, *host, if answered { done.advice } else { HostAdvice::Neutral }, now, rules)?;
+    let (place, kind, before) = standing(conn, done.task)?;
+    // A host that was lent to the lease may still carry its number: the task's own one decides.
+    if !hosts.iter().any(|host| host.queue == place.queue) {
+        return Ok(false);
     }
-    renew_tops(conn, place.host)?;
+    move_task(conn, done, place, kind, before, now)?;
+    let answered_by = done.answered_by.map(|host| queue_key(host, &rules.groups));
+    for host in &hosts {
+        let answered = answered_by.is_none_or(|by| by == host.name);
+        let advice = if answered { done.advice } else { HostAdvice::Neutral };
+        release(conn, host, (host.queue == place.queue).then_some(place.lane), advice, now, rules)?;
+    }
     Ok(true)
+}
+
+fn standing(conn: &Connection, task: TaskId) -> Result<(Place, i64, Status), DbError> {
+    let mut select = conn
+        .prepare_cached("SELECT host_id, lane, prio, due, kind, status FROM task WHERE id = ?1")?;
+    let mut rows = select.query([task.0])?;
+    let missing = || DbError::Corrupt { what: "lease", value: task.0.to_string() };
+    let row = rows.next()?.ok_or_else(missing)?;
+    let place = Place {
+        task: task.0,
+        queue: row.get(0)?,
+        lane: number("lane", row.get(1)?, Lane::from_number)?,
+        prio: row.get(2)?,
+        due: row.get(3)?,
+    };
+    Ok((place, row.get(4)?, number("status", row.get(5)?, Status::from_number)?))
 }
 
 fn move_task(
     conn: &Connection,
     done: &Completed<'_>,
     place: Place,
+    kind: i64,
+    before: Status,
     now: Ts,
 ) -> Result<(), DbError> {
     dequeue(conn, place)?;
-    let (kind, before): (i64, i64) = conn
-        .prepare_cached("SELECT kind, status FROM task WHERE id = ?1")?
-        .query_row([done.task.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let (status, at, failed, code) = match done.next {
-        Next::Fetched => (Status::Fetched, None, false, None),
-        Next::Again { at } => (Status::Pending, Some(*at), false, None),
-        Next::Retry { at, code } => (Status::Pending, Some(*at), true, Some(*code)),
-        Next::Postpone { at, code } => (Status::Pending, Some(*at), false, Some(*code)),
-        Next::Dead { code } => (Status::Dead, None, false, Some(*code)),
-    };
-    // Its source was disabled or removed while it was under way.
-    let parked = before == Status::Parked.number() && status == Status::Pending;
-    let status = if parked { Status::Parked } else { status };
-    let postponed = matches!(done.next, Next::Postpone { .. });
-    let asked = !postponed && done.advice != HostAdvice::NotAsked;
-    let due = at.map_or(place.due, Ts::ms);
+    let end = Ending::of(done.next, done.advice, before);
+    let due = end.at.map_or(place.due, Ts::ms);
     conn.prepare_cached(
         "UPDATE task SET status = ?2, due = ?3,
            retry = CASE WHEN ?4 THEN retry + 1 WHEN ?5 THEN retry ELSE 0 END,
@@ -78,14 +89,14 @@ fn move_task(
     )?
     .execute((
         done.task.0,
-        status.number(),
+        end.status.number(),
         due,
-        failed,
-        postponed || status == Status::Dead,
-        asked,
+        end.failed,
+        end.keeps_failures,
+        end.asked,
         now.ms(),
     ))?;
-    note(conn, done.task.0, code, done.reason)?;
+    note(conn, done.task.0, end.code, done.reason)?;
     if let Some((validators, belongs_to)) = done.validators {
         conn.prepare_cached(
             "UPDATE fetch_state SET etag = ?2, last_modified = ?3, validators_for = ?4
@@ -99,7 +110,7 @@ fn move_task(
         ))?;
     }
     // robots.txt is asked for when a task needs it, never by its own schedule.
-    if status == Status::Pending && kind != Kind::Robots.number() {
+    if end.status == Status::Pending && kind != Kind::Robots.number() {
         enqueue(conn, Place { due, ..place }, now)?;
     }
     Ok(())
@@ -121,38 +132,48 @@ pub(super) fn note(
     Ok(())
 }
 
+/// Frees a slot with its pause, and with the top of the lane that was served.
 fn release(
     conn: &Connection,
-    host: i64,
+    host: &HostRow,
+    served: Option<Lane>,
     advice: HostAdvice,
     now: Ts,
     rules: &Rules,
 ) -> Result<(), DbError> {
-    let pace = conn
-        .prepare_cached(
-            "SELECT crawl_ms, rate_ms, learned_ms, blocked_until FROM host WHERE id = ?1",
-        )?
-        .query_row([host], |row| {
-            Ok(Pace {
-                crawl_ms: row.get(0)?,
-                rate_ms: row.get(1)?,
-                learned_ms: row.get(2)?,
-                blocked_until: Ts::from_ms(row.get(3)?),
-            })
-        })?;
-    let (pace, next) = pace.after(advice, now, rules.delay);
-    conn.prepare_cached(
-        "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2,
-           learned_ms = ?3, blocked_until = ?4,
-           last_fetch_at = CASE WHEN ?5 THEN last_fetch_at ELSE ?6 END WHERE id = ?1",
-    )?
+    let (pace, next) = host.pace.after(advice, now, rules.delay);
+    let asked_at = (advice != HostAdvice::NotAsked).then_some(now.ms());
+    let served = served.unwrap_or(Lane::Page);
+    let top = top_column(served);
+    conn.prepare_cached(&format!(
+        "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2, learned_ms = ?3,
+           blocked_until = ?4, last_fetch_at = coalesce(?5, last_fetch_at),
+           {top} = (SELECT 10 - nprio FROM queue WHERE host_id = ?6 AND lane = ?7
+             ORDER BY nprio LIMIT 1)
+         WHERE id = ?1"
+    ))?
     .execute((
-        host,
+        host.id,
         next.ms(),
         pace.learned_ms,
         pace.blocked_until.ms(),
-        advice == HostAdvice::NotAsked,
-        now.ms(),
+        asked_at,
+        host.queue,
+        served.number(),
     ))?;
+    if host.concurrency > 1 || host.id != host.queue {
+        tell_siblings(conn, host, top)?;
+    }
     Ok(())
+}
+
+/// What one slot learns holds for all of its queue.
+fn tell_siblings(conn: &Connection, host: &HostRow, top: &str) -> Result<(), DbError> {
+    conn.prepare_cached(&format!(
+        "UPDATE host SET {top} = s.{top}, learned_ms = s.learned_ms,
+           blocked_until = s.blocked_until, next_at = max(host.next_at, s.blocked_until)
+         FROM (SELECT * FROM host WHERE id = ?1) s WHERE host.queue_id = ?2 AND host.id <> ?1"
+    ))?
+    .execute((host.id, host.queue))?;
+    drop_spare_slots(conn, host.queue)
 }

@@ -3,13 +3,27 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::db::DbError;
-use crate::frontier::Candidate;
+use crate::frontier::{Candidate, Pace, Rules};
 use crate::model::{Code, Kind, Lane, Origin, Source, SourceId, Status, Task, TaskId, Ts, UrlHash};
 
-/// The columns that [`read_task`] reads, from `task t`, `host h`, `source s`, `fetch_state f`.
-pub(super) const TASK_COLUMNS: &str = "t.id, t.url, t.url_key, h.name, t.kind, t.origin, \
-    t.source_id, s.uuid, t.status, coalesce(h.lease_task = t.id, 0), t.prio, t.depth, t.due, \
-    t.fetched_at, t.fetch_count, t.retry, f.last_error, f.reason, t.discovered_at";
+/// The columns that [`read_task`] reads, from `task t`, `host h`, `source s`, `fetch_state f`; what
+/// tells a lease differs, because a claim knows and a listing has to look.
+macro_rules! task_columns {
+    ($leased:literal) => {
+        concat!(
+            "t.id, t.url, t.url_key, h.name, t.kind, t.origin, t.source_id, s.uuid, t.status, ",
+            $leased,
+            ", t.prio, t.depth, t.due, t.fetched_at, t.fetch_count, t.retry, f.last_error, ",
+            "f.reason, t.discovered_at, f.etag, f.last_modified, f.validators_for"
+        )
+    };
+}
+pub(super) use task_columns;
+
+/// The columns of a task in a listing.
+pub(super) const TASK_COLUMNS: &str = task_columns!(
+    "EXISTS(SELECT 1 FROM host l WHERE l.queue_id = t.host_id AND l.lease_task = t.id)"
+);
 
 /// Where they come from.
 pub(super) const TASK_FROM: &str = "task t JOIN host h ON h.id = t.host_id \
@@ -53,14 +67,6 @@ pub(super) fn read_task(row: &Row<'_>) -> Result<Task, DbError> {
     })
 }
 
-/// The task in that row.
-pub(crate) fn load_task(conn: &Connection, id: TaskId) -> Result<Option<Task>, DbError> {
-    let sql = format!("SELECT {TASK_COLUMNS} FROM {TASK_FROM} WHERE t.id = ?1");
-    let mut select = conn.prepare_cached(&sql)?;
-    let mut rows = select.query([id.0])?;
-    rows.next()?.map(read_task).transpose()
-}
-
 /// The columns that [`read_source`] reads.
 pub(crate) const SOURCE_COLUMNS: &str = "id, uuid, spec, enabled_at, disable_reason, created_at";
 
@@ -86,18 +92,95 @@ pub(super) fn load_source(conn: &Connection, id: SourceId) -> Result<Option<Sour
     rows.next()?.map(read_source).transpose()
 }
 
-/// The row of a host, made when it is not there.
-pub(super) fn host_id(conn: &Connection, name: &str, now: Ts) -> Result<i64, DbError> {
+/// The columns that [`read_host`] reads.
+pub(super) const HOST_COLUMNS: &str = "id, queue_id, name, concurrency, top_poll, top_page, \
+    top_media, last_lane, lease_task, crawl_ms, rate_ms, learned_ms, blocked_until";
+
+/// A slot of a host: the head of its queue, and its lease.
+#[derive(Debug)]
+pub(super) struct HostRow {
+    pub(super) id: i64,
+    pub(super) queue: i64,
+    pub(super) name: String,
+    pub(super) concurrency: u32,
+    pub(super) tops: [Option<i64>; 3],
+    pub(super) last_lane: Option<Lane>,
+    pub(super) lease_task: Option<i64>,
+    pub(super) pace: Pace,
+}
+
+pub(super) fn read_host(row: &Row<'_>) -> rusqlite::Result<HostRow> {
+    Ok(HostRow {
+        id: row.get(0)?,
+        queue: row.get(1)?,
+        name: row.get(2)?,
+        concurrency: row.get(3)?,
+        tops: [row.get(4)?, row.get(5)?, row.get(6)?],
+        last_lane: row.get::<_, Option<i64>>(7)?.and_then(Lane::from_number),
+        lease_task: row.get(8)?,
+        pace: Pace {
+            crawl_ms: row.get(9)?,
+            rate_ms: row.get(10)?,
+            learned_ms: row.get(11)?,
+            blocked_until: Ts::from_ms(row.get(12)?),
+        },
+    })
+}
+
+pub(super) fn load_host(conn: &Connection, id: i64) -> Result<HostRow, DbError> {
+    let sql = format!("SELECT {HOST_COLUMNS} FROM host WHERE id = ?1");
+    Ok(conn.prepare_cached(&sql)?.query_row([id], read_host)?)
+}
+
+/// The queue of a host, made with its slots when it is not there.
+pub(super) fn queue_of(
+    conn: &Connection,
+    name: &str,
+    now: Ts,
+    rules: &Rules,
+) -> Result<i64, DbError> {
     let known = conn
-        .prepare_cached("SELECT id FROM host WHERE name = ?1")?
+        .prepare_cached("SELECT id FROM host WHERE name = ?1 AND slot = 0")?
         .query_row([name], |row| row.get(0))
         .optional()?;
-    match known {
-        Some(id) => Ok(id),
-        None => Ok(conn
-            .prepare_cached("INSERT INTO host(name, created_at) VALUES(?1, ?2) RETURNING id")?
-            .query_row((name, now.ms()), |row| row.get(0))?),
+    if let Some(id) = known {
+        return Ok(id);
     }
+    let queue = conn
+        .prepare_cached(
+            "INSERT INTO host(id, queue_id, name, created_at)
+             SELECT n, n, ?1, ?2 FROM (SELECT coalesce(max(id), 0) + 1 AS n FROM host)
+             RETURNING id",
+        )?
+        .query_row((name, now.ms()), |row| row.get(0))?;
+    if rules.concurrency > 1 {
+        set_slots(conn, queue, rules.concurrency)?;
+    }
+    Ok(queue)
+}
+
+/// Gives a queue that many slots. A slot that is too many and under way goes when it is released.
+pub(super) fn set_slots(conn: &Connection, queue: i64, slots: u32) -> Result<(), DbError> {
+    for slot in 1..slots {
+        conn.execute(
+            "INSERT OR IGNORE INTO host(queue_id, name, slot, top_poll, top_page, top_media,
+               crawl_ms, rate_ms, learned_ms, blocked_until, next_at, created_at)
+             SELECT queue_id, name, ?2, top_poll, top_page, top_media, crawl_ms, rate_ms,
+               learned_ms, blocked_until, blocked_until, created_at FROM host WHERE id = ?1",
+            (queue, slot),
+        )?;
+    }
+    conn.execute("UPDATE host SET concurrency = ?2 WHERE queue_id = ?1", (queue, slots))?;
+    drop_spare_slots(conn, queue)
+}
+
+/// Removes slots beyond a queue's concurrency that nobody holds.
+pub(super) fn drop_spare_slots(conn: &Connection, queue: i64) -> Result<(), DbError> {
+    conn.prepare_cached(
+        "DELETE FROM host WHERE queue_id = ?1 AND slot >= concurrency AND lease_id IS NULL",
+    )?
+    .execute([queue])?;
+    Ok(())
 }
 
 /// The column of `host` that holds a lane's highest queued priority.
@@ -113,7 +196,7 @@ pub(super) const fn top_column(lane: Lane) -> &'static str {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) task: i64,
-    pub(super) host: i64,
+    pub(super) queue: i64,
     pub(super) lane: Lane,
     pub(super) prio: i64,
     pub(super) due: i64,
@@ -121,45 +204,66 @@ pub(super) struct Place {
 
 /// Puts a pending task where it belongs: into the queue when it is due, else to the waiting ones.
 pub(super) fn enqueue(conn: &Connection, place: Place, now: Ts) -> Result<(), DbError> {
-    let Place { task, host, lane, prio, due } = place;
+    if put_in_line(conn, place, now)? {
+        raise_top(conn, place.queue, place.lane, place.prio)?;
+    }
+    Ok(())
+}
+
+/// The same without the host's top, for those who raise it once for many; true when it is queued.
+pub(super) fn put_in_line(conn: &Connection, place: Place, now: Ts) -> Result<bool, DbError> {
+    let Place { task, queue, lane, prio, due } = place;
     if due > now.ms() {
         conn.prepare_cached("INSERT OR IGNORE INTO delayed(due, task_id) VALUES(?1, ?2)")?
             .execute((due, task))?;
-        return Ok(());
+        return Ok(false);
     }
     conn.prepare_cached(
         "INSERT OR IGNORE INTO queue(host_id, lane, nprio, due, task_id) VALUES(?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute((host, lane.number(), 10 - prio, due, task))?;
+    .execute((queue, lane.number(), 10 - prio, due, task))?;
+    Ok(true)
+}
+
+pub(super) fn raise_top(
+    conn: &Connection,
+    queue: i64,
+    lane: Lane,
+    prio: i64,
+) -> Result<(), DbError> {
     let top = top_column(lane);
     conn.prepare_cached(&format!(
-        "UPDATE host SET {top} = ?2 WHERE id = ?1 AND ({top} IS NULL OR {top} < ?2)"
+        "UPDATE host SET {top} = ?2 WHERE queue_id = ?1 AND ({top} IS NULL OR {top} < ?2)"
     ))?
-    .execute((host, prio))?;
+    .execute((queue, prio))?;
     Ok(())
 }
 
-/// Takes a task out of queue and waiting room; the caller renews the host's tops.
+/// Takes a task out of queue or waiting room; the caller renews the host's top.
 pub(super) fn dequeue(conn: &Connection, place: Place) -> Result<(), DbError> {
-    conn.prepare_cached(
-        "DELETE FROM queue WHERE host_id = ?1 AND lane = ?2 AND nprio = ?3 AND due = ?4 AND task_id = ?5",
-    )?
-    .execute((place.host, place.lane.number(), 10 - place.prio, place.due, place.task))?;
-    conn.prepare_cached("DELETE FROM delayed WHERE due = ?1 AND task_id = ?2")?
-        .execute((place.due, place.task))?;
+    let queued = conn
+        .prepare_cached(
+            "DELETE FROM queue
+             WHERE host_id = ?1 AND lane = ?2 AND nprio = ?3 AND due = ?4 AND task_id = ?5",
+        )?
+        .execute((place.queue, place.lane.number(), 10 - place.prio, place.due, place.task))?;
+    if queued == 0 {
+        conn.prepare_cached("DELETE FROM delayed WHERE due = ?1 AND task_id = ?2")?
+            .execute((place.due, place.task))?;
+    }
     Ok(())
 }
 
 /// Computes a host's tops anew from its queue.
-pub(super) fn renew_tops(conn: &Connection, host: i64) -> Result<(), DbError> {
-    conn.prepare_cached(
-        "UPDATE host SET
-           top_poll = (SELECT 10 - nprio FROM queue WHERE host_id = ?1 AND lane = 0 ORDER BY nprio LIMIT 1),
-           top_page = (SELECT 10 - nprio FROM queue WHERE host_id = ?1 AND lane = 1 ORDER BY nprio LIMIT 1),
-           top_media = (SELECT 10 - nprio FROM queue WHERE host_id = ?1 AND lane = 2 ORDER BY nprio LIMIT 1)
-         WHERE id = ?1",
-    )?
-    .execute([host])?;
+pub(super) fn renew_tops(conn: &Connection, queue: i64) -> Result<(), DbError> {
+    for lane in Lane::ALL {
+        let top = top_column(*lane);
+        conn.prepare_cached(&format!(
+            "UPDATE host SET {top} = (SELECT 10 - nprio FROM queue WHERE host_id = ?1 AND lane = ?2
+               ORDER BY nprio LIMIT 1) WHERE queue_id = ?1"
+        ))?
+        .execute((queue, lane.number()))?;
+    }
     Ok(())
 }
 
@@ -171,11 +275,39 @@ pub(super) fn place(conn: &Connection, task: i64) -> Result<Option<Place>, DbErr
     let Some(row) = rows.next()? else { return Ok(None) };
     Ok(Some(Place {
         task,
-        host: row.get(0)?,
+        queue: row.get(0)?,
         lane: number("lane", row.get(1)?, Lane::from_number)?,
         prio: row.get(2)?,
         due: row.get(3)?,
     }))
+}
+
+/// Remembers that a source which is not the owner gave a task.
+pub(super) fn refer(
+    conn: &Connection,
+    task: i64,
+    source: i64,
+    origin: Origin,
+    now: Ts,
+) -> Result<(), DbError> {
+    conn.prepare_cached(
+        "INSERT OR IGNORE INTO task_source(task_id, source_id, origin, first_seen)
+         VALUES(?1, ?2, ?3, ?4)",
+    )?
+    .execute((task, source, origin.number(), now.ms()))?;
+    Ok(())
+}
+
+/// Gives a task another owner; the old one stays known as one of its sources.
+pub(super) fn pass_to(conn: &Connection, task: i64, source: i64) -> Result<(), DbError> {
+    conn.prepare_cached(
+        "INSERT OR IGNORE INTO task_source(task_id, source_id, origin, first_seen)
+         SELECT id, source_id, origin, discovered_at FROM task
+         WHERE id = ?1 AND source_id IS NOT NULL AND source_id <> ?2",
+    )?
+    .execute((task, source))?;
+    conn.prepare_cached("UPDATE task SET source_id = ?2 WHERE id = ?1")?.execute((task, source))?;
+    Ok(())
 }
 
 /// Sets aside what only a disabled source wants. A task that another enabled source also gave
@@ -195,15 +327,14 @@ pub(crate) fn park(conn: &Connection, source: SourceId) -> Result<(), DbError> {
             .query_row((task, source.0), |row| row.get(0))
             .optional()?;
         if let Some(heir) = heir {
-            conn.prepare_cached("UPDATE task SET source_id = ?2 WHERE id = ?1")?
-                .execute((task, heir))?;
+            pass_to(conn, task, heir)?;
             continue;
         }
         let Some(place) = place(conn, task)? else { continue };
         dequeue(conn, place)?;
         conn.prepare_cached("UPDATE task SET status = ?2 WHERE id = ?1")?
             .execute((task, Status::Parked.number()))?;
-        renew_tops(conn, place.host)?;
+        renew_tops(conn, place.queue)?;
     }
     Ok(())
 }
@@ -211,14 +342,15 @@ pub(crate) fn park(conn: &Connection, source: SourceId) -> Result<(), DbError> {
 /// Takes up again what was set aside and this source gave: it is the first one enabled, so its own.
 pub(crate) fn resume(conn: &Connection, source: SourceId, now: Ts) -> Result<(), DbError> {
     let mut parked = conn.prepare_cached(
-        "SELECT t.id FROM task_source r JOIN task t ON t.id = r.task_id
-         WHERE r.source_id = ?1 AND t.status = 3 ORDER BY t.id",
+        "SELECT id FROM task WHERE source_id = ?1 AND status = 3
+         UNION SELECT t.id FROM task_source r JOIN task t ON t.id = r.task_id
+         WHERE r.source_id = ?1 AND t.status = 3 ORDER BY 1",
     )?;
     let tasks: Vec<i64> =
         parked.query_map([source.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for task in tasks {
-        conn.prepare_cached("UPDATE task SET status = 0, source_id = ?2 WHERE id = ?1")?
-            .execute((task, source.0))?;
+        pass_to(conn, task, source.0)?;
+        conn.prepare_cached("UPDATE task SET status = 0 WHERE id = ?1")?.execute([task])?;
         if let Some(place) = place(conn, task)? {
             enqueue(conn, place, now)?;
         }
@@ -226,30 +358,70 @@ pub(crate) fn resume(conn: &Connection, source: SourceId, now: Ts) -> Result<(),
     Ok(())
 }
 
+/// Takes up a source's channels again that were given up, and pages that were set aside when their
+/// source was removed: the operator's word is that they are wanted.
+pub(crate) fn revive(conn: &Connection, source: SourceId, now: Ts) -> Result<(), DbError> {
+    let mut channels =
+        conn.prepare("SELECT id, status FROM task WHERE source_id = ?1 AND kind IN (?2, ?3)")?;
+    let channels: Vec<(i64, i64)> = channels
+        .query_map((source.0, Kind::Feed.number(), Kind::Sitemap.number()), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?
+        .collect::<Result<_, _>>()?;
+    let mut orphans = conn
+        .prepare("SELECT id FROM task WHERE parent_id = ?1 AND status = 3 AND source_id IS NULL")?;
+    for (channel, status) in channels {
+        let dead = (status == Status::Dead.number()).then_some(channel);
+        let orphans: Vec<i64> =
+            orphans.query_map([channel], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        for task in orphans.into_iter().chain(dead) {
+            pass_to(conn, task, source.0)?;
+            conn.execute(
+                "UPDATE task SET status = 0, retry = 0, due = ?2 WHERE id = ?1",
+                (task, now.ms()),
+            )?;
+            if let Some(place) = place(conn, task)? {
+                enqueue(conn, place, now)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The safety net: a host whose tops do not match its queue would starve or spin.
 pub(super) fn repair(conn: &Connection) -> Result<u64, DbError> {
-    let mut wrong = conn.prepare(
-        "SELECT id FROM host h WHERE
-           top_poll IS NOT (SELECT 10 - nprio FROM queue WHERE host_id = h.id AND lane = 0 ORDER BY nprio LIMIT 1)
-        OR top_page IS NOT (SELECT 10 - nprio FROM queue WHERE host_id = h.id AND lane = 1 ORDER BY nprio LIMIT 1)
-        OR top_media IS NOT (SELECT 10 - nprio FROM queue WHERE host_id = h.id AND lane = 2 ORDER BY nprio LIMIT 1)",
-    )?;
-    let hosts: Vec<i64> = wrong.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    for host in &hosts {
-        renew_tops(conn, *host)?;
+    let top = |lane: Lane| {
+        format!(
+            "{} IS NOT (SELECT 10 - nprio FROM queue WHERE host_id = h.queue_id AND lane = {}
+             ORDER BY nprio LIMIT 1)",
+            top_column(lane),
+            lane.number()
+        )
+    };
+    let wrong: Vec<_> = Lane::ALL.iter().map(|lane| top(*lane)).collect();
+    let sql = format!("SELECT DISTINCT queue_id FROM host h WHERE {}", wrong.join(" OR "));
+    let mut select = conn.prepare(&sql)?;
+    let queues: Vec<i64> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for queue in &queues {
+        renew_tops(conn, *queue)?;
     }
-    Ok(hosts.len() as u64)
+    Ok(queues.len() as u64)
 }
 
 /// Marks the address that answered in another's place as done, so that it is not asked for again.
-pub(crate) fn settle(conn: &Connection, done: &Candidate, now: Ts) -> Result<(), DbError> {
-    let host = host_id(conn, &done.host, now)?;
+pub(crate) fn settle(
+    conn: &Connection,
+    done: &Candidate,
+    now: Ts,
+    rules: &Rules,
+) -> Result<(), DbError> {
+    let queue = queue_of(conn, &done.host, now, rules)?;
     let task: Option<(i64, bool)> = conn
         .prepare_cached(
-            "SELECT t.id, coalesce(h.lease_task = t.id, 0) FROM task t JOIN host h ON h.id = t.host_id
-             WHERE t.host_id = ?1 AND t.lane = ?2 AND t.hash = ?3 AND t.status = 0",
+            "SELECT t.id, EXISTS(SELECT 1 FROM host l WHERE l.queue_id = ?1 AND l.lease_task = t.id)
+             FROM task t WHERE t.host_id = ?1 AND t.lane = ?2 AND t.hash = ?3 AND t.status = 0",
         )?
-        .query_row((host, done.kind.lane().number(), done.hash.head()), |row| {
+        .query_row((queue, done.kind.lane().number(), done.hash.head()), |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
@@ -260,5 +432,5 @@ pub(crate) fn settle(conn: &Connection, done: &Candidate, now: Ts) -> Result<(),
     }
     conn.prepare_cached("UPDATE task SET status = ?2, fetched_at = ?3 WHERE id = ?1")?
         .execute((task, Status::Fetched.number(), now.ms()))?;
-    renew_tops(conn, host)
+    renew_tops(conn, queue)
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::{lookup, read};
 use crate::db::DbError;
 use crate::frontier::sqlite::{Completed, complete, settle, take};
-use crate::frontier::{Candidate, Rules};
+use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
     ArticleFact, ArticleId, EntryFact, EntryId, FeedFact, FetchRecord, NewEvent, RobotsFact,
     SourceId, TaskId, Ts, Verdict,
@@ -16,15 +16,29 @@ use crate::store::{Commit, Committed, SinkCursor, apply};
 /// How hard article texts are compressed.
 const TEXT_LEVEL: i32 = 3;
 
+/// A commit with the addresses that it found, normalised.
+pub(super) struct Ready {
+    commit: Commit,
+    found: Vec<Candidate>,
+    settled: Option<Candidate>,
+}
+
+impl Ready {
+    pub(super) fn new(commit: Commit, rules: &Rules) -> Self {
+        let outcome = &commit.outcome;
+        let found = outcome.discovered.iter().filter_map(|new| admit(new, rules).ok()).collect();
+        let settled = outcome.settled.as_ref().and_then(|new| admit(new, rules).ok());
+        Self { commit, found, settled }
+    }
+}
+
 pub(super) fn commit(
     conn: &Connection,
-    commit: &Commit,
-    found: &[Candidate],
-    settled: Option<&Candidate>,
+    ready: &Ready,
     now: Ts,
     rules: &Rules,
 ) -> Result<Committed, DbError> {
-    let Commit { lease, outcome } = commit;
+    let Ready { commit: Commit { lease, outcome }, found, settled } = ready;
     if let Some(fact) = &outcome.feed {
         let version = lookup::feed(conn, lease.task.id)?.unwrap_or_default().version;
         if version != fact.based_on {
@@ -45,10 +59,10 @@ pub(super) fn commit(
     if !complete(conn, &done, now, rules)? {
         return Ok(Committed::Stale);
     }
-    take(conn, found, now)?;
+    take(conn, found, now, rules)?;
     if let Some(settled) = settled {
-        take(conn, std::slice::from_ref(settled), now)?;
-        settle(conn, settled, now)?;
+        take(conn, std::slice::from_ref(settled), now, rules)?;
+        settle(conn, settled, now, rules)?;
     }
     for fetch in &outcome.fetches {
         put_fetch(conn, fetch)?;
@@ -104,18 +118,28 @@ fn put_robots(conn: &Connection, fact: &RobotsFact, host: &str) -> Result<(), Db
         Verdict::Rules(text) => Some(text),
         Verdict::AllowAll => None,
     };
+    let (origin, state) = (&fact.origin, &fact.state);
     conn.prepare_cached(
-        "INSERT INTO robots(origin, body, fetched_at, expires_at) VALUES(?1, ?2, ?3, ?4)
-         ON CONFLICT(origin) DO UPDATE SET body = excluded.body,
+        "INSERT INTO robots(origin, host, crawl_ms, body, fetched_at, expires_at)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT(origin) DO UPDATE SET crawl_ms = excluded.crawl_ms, body = excluded.body,
            fetched_at = excluded.fetched_at, expires_at = excluded.expires_at",
     )?
-    .execute((&fact.origin, body, fact.state.fetched_at.ms(), fact.state.expires_at.ms()))?;
+    .execute((
+        origin,
+        host,
+        fact.crawl_delay_ms,
+        body,
+        state.fetched_at.ms(),
+        state.expires_at.ms(),
+    ))?;
     // The pause that robots.txt asks for starts now: the host was released with the old one.
     conn.prepare_cached(
-        "UPDATE host SET crawl_ms = ?2, next_at = max(next_at, coalesce(last_fetch_at, 0) + coalesce(?2, 0))
-         WHERE name = ?1",
+        "UPDATE host SET crawl_ms = r.ms,
+           next_at = max(next_at, coalesce(last_fetch_at, 0) + coalesce(r.ms, 0))
+         FROM (SELECT max(crawl_ms) AS ms FROM robots WHERE host = ?1) r WHERE name = ?1",
     )?
-    .execute((host, fact.crawl_delay_ms))?;
+    .execute([host])?;
     Ok(())
 }
 
@@ -195,6 +219,8 @@ fn put_article(
     fact: &ArticleFact,
     now: Ts,
 ) -> Result<Option<NewEvent>, DbError> {
+    conn.prepare_cached("UPDATE fetch_state SET content_hash = ?2 WHERE task_id = ?1")?
+        .execute((fact.task.0, fact.content_hash))?;
     let previous = read::article(conn, fact.id)?;
     let changed = previous.as_ref().is_none_or(|row| row.content_hash != fact.content_hash);
     let twin: Option<[u8; 32]> = conn

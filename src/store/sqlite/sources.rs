@@ -1,16 +1,15 @@
 //! The registry of sources: a source's channels are recurring tasks that it owns.
 
-use feedmill_formats::url::KeyRules;
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::json;
 
 use super::commit::{put_event, to_json};
 use crate::db::DbError;
-use crate::frontier::admit;
-use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, take};
+use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, revive, take};
+use crate::frontier::{Rules, admit};
 use crate::model::{
-    Code, EventKind, Kind, NewEvent, NewSource, NewTask, Origin, Source, SourceId, TaskId, Ts,
-    new_uuid,
+    Code, EventKind, Kind, NewEvent, NewSource, NewTask, Origin, Source, SourceId, Status, TaskId,
+    Ts, new_uuid,
 };
 use crate::store::ChannelState;
 
@@ -19,7 +18,7 @@ pub(super) fn add(
     conn: &Connection,
     new: &NewSource,
     now: Ts,
-    rules: &KeyRules,
+    rules: &Rules,
 ) -> Result<Option<Source>, DbError> {
     let uuid = new_uuid(now).to_string();
     let id: Option<i64> = conn
@@ -33,7 +32,8 @@ pub(super) fn add(
     let source = SourceId(id);
     let channels = channels(new, source);
     let candidates: Vec<_> = channels.iter().filter_map(|new| admit(new, rules).ok()).collect();
-    take(conn, &candidates, now)?;
+    take(conn, &candidates, now, rules)?;
+    revive(conn, source, now)?;
     by_id(conn, source)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn show(
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
     let mut select = conn.prepare(
         "SELECT t.id, t.kind, t.url, t.due, t.fetched_at, f.last_success, coalesce(f.failures, 0),
-           coalesce(f.items, 0), x.last_error, x.reason
+           coalesce(f.items, 0), x.last_error, x.reason, t.status
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
          WHERE t.source_id = ?1 AND t.kind IN (?2, ?3) ORDER BY t.id",
     )?;
@@ -106,6 +106,7 @@ pub(super) fn show(
                 .map(|code| number("code", code, Code::from_number))
                 .transpose()?,
             reason: row.get(9)?,
+            status: number("status", row.get(10)?, Status::from_number)?,
         });
     }
     Ok(Some((source, channels)))
@@ -119,6 +120,10 @@ pub(super) fn set_enabled(
 ) -> Result<Option<Source>, DbError> {
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
     if source.enabled() == disabled.is_none() {
+        // Enabling what is enabled is the operator's way to have its channels looked at again.
+        if disabled.is_none() {
+            revive(conn, source.id, now)?;
+        }
         return Ok(Some(source));
     }
     let enabled_at = disabled.is_none().then_some(now.ms());
@@ -131,6 +136,7 @@ pub(super) fn set_enabled(
         EventKind::SourceDisabled
     } else {
         resume(conn, source.id, now)?;
+        revive(conn, source.id, now)?;
         EventKind::SourceEnabled
     };
     let event = NewEvent {

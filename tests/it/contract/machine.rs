@@ -140,6 +140,17 @@ fn host_name(host: usize) -> String {
     format!("h{host}.example")
 }
 
+/// Whether the highest came first; one in ten, taken before the others, is whoever waits longest.
+fn highest_first(taken: &[u8], mut best: Vec<u8>) -> bool {
+    if best.starts_with(taken) {
+        return true;
+    }
+    let Some((fair, others)) = taken.split_first() else { return true };
+    let Some(at) = best.iter().position(|priority| priority == fair) else { return false };
+    best.remove(at);
+    best.starts_with(others)
+}
+
 impl Machine {
     async fn new(open: Open) -> Self {
         let trial = begin(open).await;
@@ -201,7 +212,7 @@ impl Machine {
             }
             Step::Enable { source } => {
                 self.trial.enable(&format!("s{source}")).await;
-                self.model.enable(source);
+                self.model.enable(source, self.now());
             }
             Step::Crash => {
                 self.trial.backend.recover().await;
@@ -251,7 +262,7 @@ impl Machine {
         assert_eq!(leases.len(), n.min(heads.len()), "{heads:?}");
         let priorities: Vec<_> = leases.iter().map(|lease| lease.task.priority).collect();
         let best: Vec<_> = heads.iter().map(|head| self.model.tasks[*head].priority).collect();
-        assert_eq!(priorities, best[..leases.len()], "the highest first");
+        assert!(highest_first(&priorities, best), "{priorities:?} of {heads:?}");
         for lease in leases {
             let task = self.model.find(&lease.task.url).unwrap();
             assert!(heads.contains(&task), "{} is not the head of its host", lease.task.url);

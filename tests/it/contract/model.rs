@@ -23,6 +23,8 @@ pub(super) struct Task {
     failed: bool,
     pub(super) owner: Option<usize>,
     given_by: [bool; SOURCES],
+    /// Leases that ran out since its last answer.
+    lost: i64,
 }
 
 /// A lease on a host: for a task of its own, or lent to another host's.
@@ -37,8 +39,6 @@ struct Host {
     pace: Pace,
     free_at: Ts,
     hold: Option<Hold>,
-    /// Leases that ran out since the host's last answer.
-    lost: i64,
 }
 
 #[derive(Debug)]
@@ -95,6 +95,7 @@ impl Model {
                 status: if wanted { Status::Pending } else { Status::Parked },
                 retries: 0,
                 failed: false,
+                lost: 0,
                 owner: given.source,
                 given_by,
             });
@@ -155,7 +156,14 @@ impl Model {
         }
     }
 
-    pub(super) fn enable(&mut self, source: usize) {
+    pub(super) fn enable(&mut self, source: usize, now: Ts) {
+        // A channel that was given up is looked at again, whether its source was followed or not.
+        for task in &mut self.tasks {
+            let channel = task.kind == Kind::Feed && task.owner == Some(source);
+            if channel && task.status == Status::Dead {
+                (task.status, task.due, task.retries) = (Status::Pending, now, 0);
+            }
+        }
         if std::mem::replace(&mut self.enabled[source], true) {
             return;
         }
@@ -176,10 +184,10 @@ impl Model {
 
     /// A task was given up because its lease ran out too often; returns how often that was.
     pub(super) fn poison(&mut self, task: usize) -> i64 {
-        self.tasks[task].status = Status::Dead;
-        let host = &mut self.hosts[self.tasks[task].host];
-        host.hold = None;
-        std::mem::take(&mut host.lost) + 1
+        let task = &mut self.tasks[task];
+        task.status = Status::Dead;
+        self.hosts[task.host].hold = None;
+        std::mem::take(&mut task.lost) + 1
     }
 
     /// The task that each host would serve now, best first.
@@ -200,9 +208,10 @@ impl Model {
 
     pub(super) fn lease(&mut self, task: usize, lease: LeaseId, now: Ts) {
         let at = self.tasks[task].host;
-        let own = self.hosts[at].hold.is_some_and(|hold| self.tasks[hold.task].host == at);
+        if let Some(hold) = self.hosts[at].hold.filter(|hold| self.tasks[hold.task].host == at) {
+            self.tasks[hold.task].lost += 1;
+        }
         let host = &mut self.hosts[at];
-        host.lost += i64::from(own);
         host.hold = Some(Hold { lease, task });
         host.free_at = now.after(TERM);
     }
@@ -256,6 +265,7 @@ impl Model {
         task.due = due;
         task.status = ends.unwrap_or(task.status);
         task.failed = !matches!(next, Next::Fetched | Next::Again { .. });
+        task.lost = 0;
         task.retries = match next {
             Next::Fetched | Next::Again { .. } => 0,
             Next::Retry { .. } => task.retries + 1,
@@ -264,7 +274,7 @@ impl Model {
         for host in &mut self.hosts {
             if host.hold.is_some_and(|hold| hold.lease == lease) {
                 (host.pace, host.free_at) = host.pace.after(advice, now, PAUSE);
-                (host.hold, host.lost) = (None, 0);
+                host.hold = None;
             }
         }
         true
@@ -282,6 +292,6 @@ impl Model {
 
     /// A lease on this task was lost.
     pub(super) fn lose(&mut self, task: usize) {
-        self.hosts[self.tasks[task].host].lost += 1;
+        self.tasks[task].lost += 1;
     }
 }

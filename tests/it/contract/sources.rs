@@ -1,7 +1,7 @@
 //! Sources and the tasks they own.
 
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{Kind, Lane, Next, Outcome, Status};
+use feedmill::model::{Code, Kind, Lane, NewTask, Next, Outcome, Status};
 use feedmill::store::{ArticleFilter, SourceError};
 
 use super::Open;
@@ -147,4 +147,35 @@ pub(super) async fn removing_a_source_keeps_its_articles(open: Open) {
     assert!(trial.idle().await);
     trial.source("a", &[FEED]).await;
     assert_eq!(trial.take().await.task.url, FEED, "it can be followed again");
+}
+
+pub(super) async fn a_source_that_is_added_again_gets_its_pages_back(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[FEED]).await;
+    let lease = trial.take().await;
+    let found =
+        NewTask { parent: Some(lease.task.id), ..owned_by(&source, page("https://b.example/1")) };
+    let outcome =
+        Outcome { discovered: vec![found], ..then(Next::Again { at: trial.now().after(DAY) }) };
+    trial.commit(&lease, outcome).await;
+    trial.store.remove_source("a").await.unwrap();
+    assert_eq!(trial.task("https://b.example/1").await.status, Status::Parked);
+    trial.source("again", &[FEED]).await;
+    let task = trial.task("https://b.example/1").await;
+    assert_eq!(task.status, Status::Pending);
+    assert_eq!(trial.task(FEED).await.status, Status::Pending);
+}
+
+pub(super) async fn a_channel_that_was_given_up_returns_on_the_operators_word(open: Open) {
+    let trial = begin(open).await;
+    trial.source("a", &[FEED]).await;
+    trial.end(&trial.take().await, Next::Dead { code: Code::Gone }).await;
+    trial.pass(DAY);
+    assert!(trial.idle().await);
+    trial.enable("a").await;
+    trial.end(&trial.take().await, Next::Dead { code: Code::Gone }).await;
+    trial.store.remove_source("a").await.unwrap();
+    trial.source("b", &[FEED]).await;
+    trial.pass(PAUSE);
+    assert_eq!(trial.take().await.task.url, FEED);
 }

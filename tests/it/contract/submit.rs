@@ -147,7 +147,9 @@ pub(super) async fn malformed_addresses_among_a_thousand_are_rejected_one_by_one
     let report = trial.store.submit(batch).await.unwrap();
     assert_eq!((report.new, report.known), (995, 0));
     let rejected: Vec<_> = report.rejected.iter().map(|one| (one.url.as_str(), one.code)).collect();
-    assert_eq!(rejected, bad);
+    // What is shown of a rejected address hides its password.
+    let shown = bad.map(|(url, code)| (url.replace("user:secret", "***"), code));
+    assert_eq!(rejected, shown.each_ref().map(|(url, code)| (url.as_str(), *code)));
     assert_eq!(trial.store.stats().await.unwrap().total.pending, 995);
 }
 

@@ -29,7 +29,14 @@ pub(super) struct Trial {
 }
 
 pub(super) fn rules() -> Rules {
-    Rules { key: Default::default(), delay: PAUSE, lease: TERM, robots_for_feeds: false }
+    Rules {
+        key: Default::default(),
+        delay: PAUSE,
+        lease: TERM,
+        robots_for_feeds: false,
+        concurrency: 1,
+        groups: vec![],
+    }
 }
 
 pub(super) fn noon() -> Clock {

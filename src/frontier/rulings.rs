@@ -1,0 +1,165 @@
+//! What both backends decide in the same way: which lane a host serves, whether a known task moves,
+//! where a served one goes. Pure.
+
+use super::{Candidate, Counts, Stats};
+use crate::model::{Code, HostAdvice, Kind, Lane, Next, Status, Ts};
+
+/// A dead task may be asked for again after this long, when it is submitted again.
+const GRAVE_MS: i64 = 30 * 24 * 3_600 * 1_000;
+
+/// The lane to serve: the one with the highest head, but polls take at most every second slot while
+/// pages wait. `tops` are the highest queued priorities by lane.
+pub(super) fn lane(tops: [Option<i64>; 3], last: Option<Lane>, asked: &[Lane]) -> Option<Lane> {
+    let [poll, page, media] = tops;
+    let top = |lane: Lane| match lane {
+        Lane::Poll => poll,
+        Lane::Page => page,
+        Lane::Media => media,
+    };
+    let pages_wait = asked.contains(&Lane::Page) && page.is_some();
+    asked
+        .iter()
+        .filter(|lane| top(**lane).is_some())
+        .filter(|lane| !(**lane == Lane::Poll && last == Some(Lane::Poll) && pages_wait))
+        .max_by_key(|lane| (top(**lane), std::cmp::Reverse(lane.number())))
+        .copied()
+}
+
+/// What is kept of a task that is given again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownTask {
+    pub(super) prio: i64,
+    pub(super) status: Status,
+    pub(super) due: i64,
+    pub(super) fetched_at: Option<i64>,
+    pub(super) last_error: Option<Code>,
+}
+
+/// A wish for a known task: at which priority, from when on, and whether a source wants it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) kind: Kind,
+    pub(super) prio: i64,
+    pub(super) at: i64,
+    pub(super) sourced: bool,
+}
+
+impl Wish {
+    /// The wish that a submission makes.
+    pub(super) fn of(new: &Candidate, now: Ts) -> Self {
+        Self {
+            kind: new.kind,
+            prio: new.priority.into(),
+            at: new.not_before.unwrap_or(now).ms(),
+            sourced: new.source.is_some(),
+        }
+    }
+}
+
+/// When a task that moves is due; `None` when it stays where it is. Pending tasks move to a greater
+/// priority or an earlier time; failures keep their wait. Dead ones rise after a month unless the
+/// reason was final; parked ones rise with an enabled source.
+pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
+    match known.status {
+        Status::Pending => {
+            // A recurring task has its own rhythm, and a failed one waits as it was told.
+            let waits = wish.kind.recurs() || known.last_error.is_some();
+            let sooner = !waits && known.due > now.ms() && wish.at < known.due;
+            (sooner || wish.prio > known.prio).then_some(if sooner { wish.at } else { known.due })
+        }
+        Status::Dead => {
+            let finally =
+                matches!(known.last_error, Some(Code::Gone | Code::Redirect | Code::RobotsBlocked));
+            let rested = known.fetched_at.is_none_or(|at| now.ms() - at >= GRAVE_MS);
+            (rested && !finally).then_some(wish.at)
+        }
+        Status::Parked => wish.sourced.then_some(wish.at),
+        Status::Fetched => None,
+    }
+}
+
+/// Where a served task goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ending {
+    pub(super) status: Status,
+    /// When it comes back; `None` leaves its time as it is.
+    pub(super) at: Option<Ts>,
+    /// One more failure in a row.
+    pub(super) failed: bool,
+    /// The failures so far stay.
+    pub(super) keeps_failures: bool,
+    /// The publisher was asked.
+    pub(super) asked: bool,
+    pub(super) code: Option<Code>,
+}
+
+impl Ending {
+    /// What an outcome means for a task that stood at `before` when it came in.
+    pub(super) fn of(next: &Next, advice: HostAdvice, before: Status) -> Self {
+        let (status, at, code) = match *next {
+            Next::Fetched => (Status::Fetched, None, None),
+            Next::Again { at } => (Status::Pending, Some(at), None),
+            Next::Retry { at, code } | Next::Postpone { at, code } => {
+                (Status::Pending, Some(at), Some(code))
+            }
+            Next::Dead { code } => (Status::Dead, None, Some(code)),
+        };
+        // Its source was disabled or removed while it was under way.
+        let parked = before == Status::Parked && status == Status::Pending;
+        let postponed = matches!(next, Next::Postpone { .. });
+        Self {
+            status: if parked { Status::Parked } else { status },
+            at,
+            failed: matches!(next, Next::Retry { .. }),
+            keeps_failures: postponed || status == Status::Dead,
+            asked: !postponed && advice != HostAdvice::NotAsked,
+            code,
+        }
+    }
+}
+
+impl Stats {
+    /// Counts `n` tasks of a kind that stand alike; kinds come one after the other.
+    pub(super) fn count(&mut self, kind: Kind, status: i64, failed: bool, leased: bool, n: u64) {
+        if self.by_kind.last().is_none_or(|(last, _)| *last != kind) {
+            self.by_kind.push((kind, Counts::default()));
+        }
+        let of_kind = self.by_kind.last_mut().map(|(_, counts)| counts);
+        for counts in [Some(&mut self.total), of_kind].into_iter().flatten() {
+            *match (Status::from_number(status), leased, failed) {
+                (_, true, _) => &mut counts.fetching,
+                (Some(Status::Fetched), ..) => &mut counts.fetched,
+                (Some(Status::Dead), ..) => &mut counts.dead,
+                (Some(Status::Parked), ..) => &mut counts.parked,
+                (_, _, true) => &mut counts.failed,
+                _ => &mut counts.pending,
+            } += n;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polls_and_pages_alternate_while_both_wait() {
+        let both = [Some(9), Some(2), None];
+        assert_eq!(lane(both, None, Lane::ALL), Some(Lane::Poll));
+        assert_eq!(lane(both, Some(Lane::Poll), Lane::ALL), Some(Lane::Page));
+        assert_eq!(lane(both, Some(Lane::Page), Lane::ALL), Some(Lane::Poll));
+        assert_eq!(lane(both, Some(Lane::Poll), &[Lane::Poll]), Some(Lane::Poll));
+        assert_eq!(lane([Some(1), None, Some(1)], Some(Lane::Poll), Lane::ALL), Some(Lane::Poll));
+        assert_eq!(lane([None; 3], None, Lane::ALL), None);
+    }
+
+    #[test]
+    fn what_was_parked_meanwhile_stays_parked_unless_it_is_over() {
+        let at = Ts::from_ms(7);
+        let ending = |next| Ending::of(&next, HostAdvice::Fine, Status::Parked).status;
+        assert_eq!(ending(Next::Again { at }), Status::Parked);
+        assert_eq!(ending(Next::Retry { at, code: Code::Timeout }), Status::Parked);
+        assert_eq!(ending(Next::Fetched), Status::Fetched);
+        assert_eq!(ending(Next::Dead { code: Code::Gone }), Status::Dead);
+    }
+}
