@@ -116,8 +116,10 @@ impl Archive {
             segment.length >= self.settings.segment_size
                 || self.clock.now().since(segment.since) >= self.settings.segment_age
         });
-        if full && let Some(segment) = open.take() {
-            close(&segment)?;
+        if full && let Some(segment) = open.as_ref() {
+            // It stays ours until it is on disk: commits may still refer to it.
+            close(segment)?;
+            *open = None;
         }
         let warcinfo = match open.as_ref() {
             Some(segment) => segment.warcinfo.clone(),
@@ -132,8 +134,15 @@ impl Archive {
             None => open.insert(self.start()?),
         };
         let offset = segment.length + request.len() as u64;
-        segment.write(&[&request, &response])?;
-        Ok(RawRef { segment: segment.name.clone(), offset, length: response.len() as u64 })
+        let raw = RawRef { segment: segment.name.clone(), offset, length: response.len() as u64 };
+        if let Err(error) = segment.write(&[&request, &response]) {
+            // What was written before is good; nothing is ever written behind a torn record.
+            let path = segment.path.clone();
+            *open = None;
+            drop(repair(&path));
+            return Err(error);
+        }
+        Ok(raw)
     }
 
     fn start(&self) -> Result<Segment, ArchiveError> {
@@ -159,6 +168,7 @@ impl Archive {
         let mut segment =
             Segment { file, path, name, warcinfo, length: 0, since: now, dirty: false };
         segment.write(&[&first])?;
+        sync_dir(&self.settings.dir)?;
         Ok(segment)
     }
 
@@ -202,14 +212,9 @@ impl Archive {
 }
 
 impl Segment {
-    /// Appends, or leaves the segment as it was.
     fn write(&mut self, parts: &[&[u8]]) -> Result<(), ArchiveError> {
         for part in parts {
-            if let Err(error) = self.file.write_all(part) {
-                // A torn record would end the segment for every reader.
-                drop(self.file.set_len(self.length));
-                return Err(ArchiveError::io(&self.path)(error));
-            }
+            self.file.write_all(part).map_err(ArchiveError::io(&self.path))?;
         }
         self.length += parts.iter().map(|part| part.len() as u64).sum::<u64>();
         self.dirty = true;
@@ -219,11 +224,15 @@ impl Segment {
 
 fn close(segment: &Segment) -> Result<(), ArchiveError> {
     let failed = ArchiveError::io(&segment.path);
-    let done = segment
-        .file
-        .sync_all()
-        .and_then(|()| fs::rename(&segment.path, segment.path.with_extension("")));
-    done.map_err(failed)
+    let closed = segment.path.with_extension("");
+    let done = segment.file.sync_all().and_then(|()| fs::rename(&segment.path, &closed));
+    done.map_err(failed)?;
+    sync_dir(segment.path.parent().unwrap_or(&segment.path))
+}
+
+/// Brings the names in a directory to disk: a file that was synced can still be lost by its name.
+fn sync_dir(dir: &Path) -> Result<(), ArchiveError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(ArchiveError::io(dir))
 }
 
 /// Cuts a segment back to its last whole record and closes it.

@@ -202,8 +202,21 @@ impl Context {
         Ok(loaded)
     }
 
-    /// The store, beside an engine that may be running.
+    /// The store, beside an engine that may be running. Looking must not make one.
     async fn store(&self) -> Result<SqliteStore, Failure> {
+        let path = self.load()?.config.database_path();
+        if !path.exists() {
+            let message = format!(
+                "there is no database at {} yet: `feedmill init` makes one, --data-dir names another place",
+                path.display()
+            );
+            return Err(Failure::failed("no_database", message));
+        }
+        self.store_or_new().await
+    }
+
+    /// The store, made when there is none.
+    async fn store_or_new(&self) -> Result<SqliteStore, Failure> {
         let loaded = self.load()?;
         self.log(&loaded, Level::Warn, None);
         self.open(&loaded.config).await

@@ -15,7 +15,7 @@ use crate::model::Code;
 
 pub use client::{Client, ClientSettings};
 pub use committer::Committer;
-pub use dispatch::{Dispatcher, Mode};
+pub use dispatch::{Dispatcher, Mode, Stuck};
 pub use guard::{Guard, Refusal};
 pub use robots::RobotsCache;
 pub use serve::{ServeSettings, Server};

@@ -14,17 +14,22 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use feedmill_formats::decode;
-use feedmill_formats::url::KeyRules;
+use feedmill_formats::url::{self as web, KeyRules, Url};
 
 use crate::model::{
-    Ask, Code, EventKind, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, Next, Outcome,
-    Response, Ts, Validators,
+    Ask, Code, EventKind, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, NewTask, Next,
+    Outcome, Response, Ts, UrlHash, Validators,
 };
 use crate::schedule::{Policy, Poll};
 use verdict::Judged;
 
 #[cfg(test)]
 mod tests;
+
+/// How long a fault of our own is waited out.
+const OUR_FAULT: Duration = Duration::from_mins(1);
+/// Faults of our own in a row after which a task is given up.
+const OUR_FAULTS: u16 = 5;
 
 /// The rules of the house that handlers follow.
 #[derive(Clone, Debug)]
@@ -43,6 +48,8 @@ pub struct House {
     pub sitemap_max_age: Duration,
     /// Less markup than this is no page.
     pub min_html_chars: usize,
+    /// Redirects followed from the first address to the last.
+    pub max_redirects: usize,
 }
 
 /// What a fetch brought.
@@ -241,8 +248,10 @@ fn fail(
     house: &House,
 ) -> Outcome {
     let task = &lease.task;
-    if code == Code::HostBusy {
-        let at = told.unwrap_or_else(|| at.after(lease.delay));
+    // No fault of the publisher's: the attempt does not count.
+    if matches!(code, Code::HostBusy | Code::Internal) {
+        let wait = if code == Code::Internal { OUR_FAULT } else { lease.delay };
+        let at = told.unwrap_or_else(|| at.after(wait));
         let mut outcome = Outcome::new(code, Next::Postpone { at, code }, detail);
         outcome.host = HostAdvice::Neutral;
         return outcome;
@@ -272,6 +281,51 @@ fn fail(
     if plan.is_none() {
         outcome.events.extend(obituary(lease, code, detail));
     }
+    outcome
+}
+
+/// The outcome when an address leads to another host's page: that is a task of its own there.
+#[must_use]
+pub fn leads_on(lease: &Lease, target: &Url, at: Ts, house: &House) -> Outcome {
+    let task = &lease.task;
+    let circle = UrlHash::of(&web::key(target, &house.key)) == task.url_hash
+        || usize::from(task.depth) >= house.max_redirects;
+    if circle {
+        let detail = format!("leads to {target}, one redirect too many");
+        return fail(lease, Code::RedirectLoop, &detail, None, true, &Known::default(), at, house);
+    }
+    let next = if task.kind.recurs() {
+        Next::Again { at: house.policy.next_poll(&poll(lease, at, None)).at }
+    } else {
+        Next::Dead { code: Code::Redirect }
+    };
+    let mut outcome = Outcome::new(Code::Redirect, next, format!("leads to {target}"));
+    outcome.discovered.push(NewTask {
+        url: target.to_string(),
+        kind: task.kind,
+        origin: task.origin,
+        source: task.source,
+        base_priority: task.priority,
+        depth: task.depth.saturating_add(1),
+        parent: Some(task.id),
+        not_before: None,
+    });
+    outcome
+}
+
+/// The outcome when serving a task failed on our side: it waits; what fails like this again and
+/// again is given up.
+#[must_use]
+pub fn our_fault(lease: &Lease, message: &str, at: Ts) -> Outcome {
+    let code = Code::Internal;
+    let again = lease.task.last_error == Some(code);
+    let next = if again && lease.task.retry_count >= OUR_FAULTS {
+        Next::Dead { code }
+    } else {
+        Next::Retry { at: at.after(OUR_FAULT), code }
+    };
+    let mut outcome = Outcome::new(code, next, message);
+    outcome.host = HostAdvice::Neutral;
     outcome
 }
 

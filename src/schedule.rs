@@ -105,6 +105,12 @@ impl Policy {
     ) -> Option<Decision> {
         let more = failures.saturating_sub(1);
         let wait = match code.class() {
+            // What may be a mistake of today, on either side, is looked at again.
+            Class::Final
+                if matches!(code, Code::Guarded | Code::RedirectLoop | Code::RobotsBlocked) =>
+            {
+                doubled(HOUR, more, DAY)
+            }
             Class::Final => return None,
             Class::RateLimited => doubled(MINUTE, more, DAY),
             // An hour at the most during the first day of an outage, a day afterwards.
@@ -233,6 +239,9 @@ mod tests {
         assert_eq!(waits(Code::Upstream, 10), Some(HOUR));
         assert_eq!(waits(Code::Gone, 1), None);
         assert_eq!(waits(Code::Unauthorized, 1), None);
+        for mistake in [Code::Guarded, Code::RedirectLoop, Code::RobotsBlocked] {
+            assert_eq!(waits(mistake, 1), Some(HOUR), "{mistake}");
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::store::{SinkCursor, Store};
 const BATCH: usize = 500;
 /// The log may have grown by another process: look at least this often.
 const GLANCE: Duration = Duration::from_secs(1);
+/// The first wait after a failure; it doubles.
+const FIRST: Duration = Duration::from_secs(1);
 /// The longest wait after a failure.
 const LONGEST: Duration = Duration::from_mins(1);
 
@@ -78,9 +80,14 @@ pub async fn pump(
     progress: Arc<Progress>,
     stop: CancellationToken,
 ) {
-    let mut wait = Duration::from_secs(1);
+    let mut wait = FIRST;
     loop {
-        match pump_once(&name, &mut *sink, &*store, &progress, &stop).await {
+        let before = progress.snapshot().delivered;
+        let pumped = pump_once(&name, &mut *sink, &*store, &progress, &stop).await;
+        if progress.snapshot().delivered > before {
+            wait = FIRST;
+        }
+        match pumped {
             Ok(()) => return,
             Err(error) => {
                 tracing::error!(sink = name, %error, code = error.code(), "a sink is held up; it goes on by itself");
@@ -112,7 +119,6 @@ async fn pump_once(
     let mut cursor = store.sink(name).await?.unwrap_or_default();
     sink.resume(&cursor.state).await?;
     loop {
-        // Asked before reading: what is logged while we read wakes us for another look.
         let last_look = stop.is_cancelled();
         let batch = store.events_after(cursor.seq, BATCH).await?;
         if let Some(last) = batch.last() {

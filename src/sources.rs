@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use feedmill_formats::url::{self, Url, UrlError};
 
-use crate::model::{IngestionMode, Kind, NewSource};
-
-/// The priority of a source that asks for none.
-pub const DEFAULT_PRIORITY: u8 = 5;
+use crate::model::{IngestionMode, Kind, NewSource, Source};
 
 /// The longest name or category.
 const MAX_NAME: usize = 100;
@@ -124,7 +121,7 @@ pub fn specify(
         home.get_or_insert(parsed);
     }
     let home = home.ok_or(SpecError::NoUrl)?;
-    let priority = wanted.priority.unwrap_or(DEFAULT_PRIORITY);
+    let priority = wanted.priority.unwrap_or(Source::DEFAULT_PRIORITY);
     if !(1..=10).contains(&priority) {
         return Err(SpecError::Priority(priority));
     }
@@ -145,18 +142,8 @@ pub fn specify(
 }
 
 fn address(given: &str) -> Result<Url, SpecError> {
-    url::parse(given).map_err(|error| SpecError::Url { url: without_credentials(given), error })
-}
-
-/// The address with `***` for what stands before the `@`, so that no message repeats a password.
-pub(crate) fn without_credentials(given: &str) -> String {
-    match given.split_once("//") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((_, place)) => format!("{scheme}//***@{place}"),
-            None => given.to_owned(),
-        },
-        None => given.to_owned(),
-    }
+    url::parse(given)
+        .map_err(|error| SpecError::Url { url: url::without_credentials(given), error })
 }
 
 fn label(what: &'static str, given: &str) -> Result<String, SpecError> {

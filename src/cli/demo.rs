@@ -88,13 +88,18 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let report = loop {
         tokio::select! {
             shown = &mut shown => break shown,
-            () = signals.next() => stop.cancel(),
+            () = signals.next() => {
+                if stop.is_cancelled() {
+                    return Err(Failure::failed("stopped", "stopped at once"));
+                }
+                stop.cancel();
+            }
         }
     };
     line.finish_and_clear();
     let report = report?;
     context.out.emit(&report, |_| told(&report))?;
-    match report.is_perfect() || args.keep {
+    match report.is_perfect() || args.keep || stop.is_cancelled() {
         true => Ok(()),
         false => {
             Err(Failure::failed("demo_imperfect", "what was gathered is not what was published"))

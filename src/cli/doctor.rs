@@ -145,7 +145,7 @@ fn schema(steps: Result<Vec<migrate::Step>, DbError>) -> Check {
 }
 
 fn engine(config: &Config) -> Check {
-    let runs = EngineLock::is_held(&config.data_dir);
+    let runs = EngineLock::is_held(&config.database_path());
     let message = if runs { "runs" } else { "does not run: `feedmill run` starts it" };
     Check::new("engine", Health::Ok, message)
 }

@@ -54,7 +54,7 @@ fn up(config: &Config, context: &Context) -> Result<(), Failure> {
 }
 
 fn down(config: &Config, steps: usize, yes: bool, context: &Context) -> Result<(), Failure> {
-    if EngineLock::is_held(&config.data_dir) {
+    if EngineLock::is_held(&config.database_path()) {
         let message = "an engine runs on this database: stop it first";
         return Err(Failure::failed("engine_running", message));
     }

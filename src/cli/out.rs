@@ -89,12 +89,13 @@ impl Out {
 
     /// Tells why the command failed, and how the process ends.
     pub(super) fn failure(&self, failure: &Failure) -> ExitCode {
-        for line in failure.message.lines() {
-            say(&format!("error: {}", text::plain(line)));
-        }
+        let (code, message) = (failure.code, &failure.message);
         if self.json {
-            let (code, message) = (failure.code, &failure.message);
             say(&json!({ "error": { "code": code, "message": message } }).to_string());
+        } else {
+            for line in message.lines() {
+                say(&format!("error: {}", text::plain(line)));
+            }
         }
         ExitCode::from(failure.exit)
     }

@@ -46,8 +46,7 @@ pub(super) fn nearest(place: &Path) -> PathBuf {
 
 /// Bytes that we may still write on the disk of that place, which need not exist yet.
 pub(super) fn free(place: &Path) -> io::Result<u64> {
-    let disk = rustix::fs::statvfs(nearest(place))?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    crate::db::free_bytes(&nearest(place))
 }
 
 /// Whether a directory can be used.

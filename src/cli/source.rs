@@ -8,7 +8,7 @@ use super::out::{Out, Tone};
 use super::{Context, Failure, text};
 use crate::config::Span;
 use crate::fetch::Guard;
-use crate::model::{Kind, Source, Ts};
+use crate::model::{Kind, Source, Status, Ts};
 use crate::sources::{Wanted, specify};
 use crate::store::{ChannelState, Store};
 
@@ -121,7 +121,7 @@ async fn add(args: &Add, context: &Context) -> Result<(), Failure> {
     let guard = Guard::new(fetch.resolve, fetch.allow_networks);
     let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
     let spec = specify(&args.wanted(), permit)?;
-    let source = context.store().await?.add_source(spec).await?;
+    let source = context.store_or_new().await?.add_source(spec).await?;
     let told = format!("{} is followed: {}", source.spec.name, channels(&source));
     context.out.done(&source, &told)
 }
@@ -197,6 +197,9 @@ fn table(channels: &[ChannelState], now: Ts, out: &Out) -> String {
     }
     let rows = channels.iter().map(|channel| {
         let health = match (channel.last_error, channel.last_fetched_at) {
+            (Some(code), _) if channel.status == Status::Dead => {
+                format!("given up: {code}; `source enable` tries again")
+            }
             (Some(code), _) if channel.failures > 0 => {
                 format!("{code} ({} in a row)", channel.failures)
             }
@@ -209,7 +212,10 @@ fn table(channels: &[ChannelState], now: Ts, out: &Out) -> String {
             health,
             channel.items.to_string(),
             text::ever(channel.last_success_at, now),
-            text::when(channel.next_fetch_at, now),
+            match channel.status {
+                Status::Pending => text::when(channel.next_fetch_at, now),
+                Status::Fetched | Status::Dead | Status::Parked => "never".to_owned(),
+            },
             channel.url.clone(),
         ]
     });

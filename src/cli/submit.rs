@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use super::run::progress_line;
 use super::{Context, Failure, text};
 use crate::frontier::{Frontier, SubmitReport};
-use crate::model::{Kind, NewTask, Origin, SourceId};
-use crate::sources::{DEFAULT_PRIORITY, without_credentials};
+use crate::model::{Kind, NewTask, Origin, Source, SourceId};
 use crate::store::Store;
 
 /// Addresses that go to the store at once.
@@ -64,13 +63,13 @@ impl Submitted {
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let mut lines = input(args)?;
-    let store = context.store().await?;
+    let store = context.store_or_new().await?;
     let (source, usual) = match &args.source {
         Some(name) => {
             let (source, _) = store.source(name).await?;
             (Some(source.id), source.spec.priority)
         }
-        None => (None, DEFAULT_PRIORITY),
+        None => (None, Source::DEFAULT_PRIORITY),
     };
     let priority = args.priority.unwrap_or(usual);
     let progress = progress_line(context);
@@ -150,7 +149,7 @@ fn summary(report: &SubmitReport) -> String {
 fn told(report: &SubmitReport) -> String {
     let mut told = summary(report);
     for rejected in report.rejected.iter().take(SHOWN) {
-        let url = text::one_line(&without_credentials(&rejected.url));
+        let url = text::one_line(&rejected.url);
         let reason = text::one_line(&rejected.reason);
         told.push_str(&format!("\n  {url}: {reason}"));
     }

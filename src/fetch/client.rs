@@ -59,19 +59,20 @@ impl Client {
         Ok(Self { http, settings, clock })
     }
 
-    /// Asks once.
+    /// Asks once, within the request's limit and what is left of the task's.
     pub async fn get(
         &self,
         url: &Url,
         kind: Kind,
         validators: &Validators,
+        left: Duration,
     ) -> Result<Exchange, FetchError> {
         let headers = self.headers(kind, validators);
         let limit =
             if kind == Kind::Sitemap { self.settings.max_sitemap } else { self.settings.max_body };
         let began = self.clock.now();
         let clock = Instant::now();
-        let deadline = tokio::time::Instant::now() + self.settings.request_timeout;
+        let deadline = tokio::time::Instant::now() + self.settings.request_timeout.min(left);
         let request = self.http.get(url.clone()).headers(to_map(&headers)?);
         let answer = tokio::time::timeout_at(deadline, request.send())
             .await

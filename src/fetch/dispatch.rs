@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Server;
-use crate::model::Lane;
+use crate::model::{Lane, Lease};
 
 /// Tasks under way get this long to finish when the engine stops.
 const GRACE: Duration = Duration::from_secs(60);
@@ -39,42 +39,33 @@ pub struct Dispatcher {
     pub workers: usize,
     /// When to end.
     pub mode: Mode,
-    /// Work pauses when the disk under this directory has less room than that.
-    pub room: (PathBuf, u64),
+    /// Directories that are written to.
+    pub dirs: Vec<PathBuf>,
+    /// Work pauses when the disk under one of them has less room.
+    pub min_free: u64,
 }
+
+/// Why a run that ends by itself could not do its work.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Stuck(String);
 
 impl Dispatcher {
     /// Runs until it is told to stop, or until everything is done.
-    pub async fn run(self, stop: CancellationToken) {
-        let tasks = TaskTracker::new();
+    pub async fn run(self, stop: CancellationToken) -> Result<(), Stuck> {
+        let (tasks, abandon) = (TaskTracker::new(), CancellationToken::new());
         let slots = Arc::new(Semaphore::new(self.workers));
+        let mut stuck = None;
         while !stop.is_cancelled() {
-            if !self.has_room() {
-                rest(&stop, PAUSE).await;
-                continue;
-            }
-            let Ok(first) = Arc::clone(&slots).acquire_owned().await else { break };
-            let more = slots.available_permits();
-            match self.server.store.claim(more + 1, &self.lanes).await {
-                Ok(leases) if leases.is_empty() => {
-                    drop(first);
-                    if self.mode == Mode::Once && self.is_done(&tasks).await {
-                        break;
-                    }
-                    self.wait(&stop).await;
+            match self.round(&tasks, &slots, &stop, &abandon).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(reason) if self.mode == Mode::Once => {
+                    stuck = Some(Stuck(reason));
+                    break;
                 }
-                Ok(leases) => {
-                    let mut permits = vec![first];
-                    permits.extend(
-                        (0..more).filter_map(|_| Arc::clone(&slots).try_acquire_owned().ok()),
-                    );
-                    for (lease, permit) in leases.into_iter().zip(permits) {
-                        self.hand_out(&tasks, lease, permit);
-                    }
-                }
-                Err(error) => {
-                    tracing::error!(%error, "cannot claim work; trying again");
-                    self.server.progress.pause(Some(error.to_string()));
+                Err(reason) => {
+                    self.server.progress.pause(Some(reason));
                     rest(&stop, PAUSE).await;
                 }
             }
@@ -82,19 +73,60 @@ impl Dispatcher {
         tasks.close();
         if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
             tracing::warn!("some tasks did not finish in time; they will be handed out again");
+            abandon.cancel();
+            tasks.wait().await;
         }
+        stuck.map_or(Ok(()), Err)
+    }
+
+    /// Claims for the free slots and hands out; false when everything is done.
+    async fn round(
+        &self,
+        tasks: &TaskTracker,
+        slots: &Arc<Semaphore>,
+        stop: &CancellationToken,
+        abandon: &CancellationToken,
+    ) -> Result<bool, String> {
+        self.check_room()?;
+        let first = tokio::select! {
+            () = stop.cancelled() => return Ok(false),
+            slot = Arc::clone(slots).acquire_owned() => slot.map_err(|error| error.to_string())?,
+        };
+        let more = slots.available_permits();
+        let leases = self.server.store.claim(more + 1, &self.lanes).await.map_err(|error| {
+            tracing::error!(%error, "cannot claim work");
+            format!("cannot claim work: {error}")
+        })?;
+        if leases.is_empty() {
+            drop(first);
+            if self.mode == Mode::Once && self.is_done(tasks).await {
+                return Ok(false);
+            }
+            self.wait(stop).await;
+            return Ok(true);
+        }
+        let mut permits = vec![first];
+        permits.extend((0..more).filter_map(|_| Arc::clone(slots).try_acquire_owned().ok()));
+        for (lease, permit) in leases.into_iter().zip(permits) {
+            self.hand_out(tasks, lease, permit, abandon.clone());
+        }
+        Ok(true)
     }
 
     fn hand_out(
         &self,
         tasks: &TaskTracker,
-        lease: crate::model::Lease,
+        lease: Lease,
         slot: OwnedSemaphorePermit,
+        abandon: CancellationToken,
     ) {
         let server = self.server.clone();
         server.progress.in_flight.fetch_add(1, Ordering::Relaxed);
         tasks.spawn(async move {
-            server.serve(lease).await;
+            tokio::select! {
+                () = server.serve(lease) => {}
+                () = abandon.cancelled() => {}
+            }
             server.progress.in_flight.fetch_sub(1, Ordering::Relaxed);
             drop(slot);
         });
@@ -122,25 +154,35 @@ impl Dispatcher {
         }
     }
 
-    fn has_room(&self) -> bool {
-        let (dir, wanted) = &self.room;
-        let free = crate::db::free_bytes(dir).unwrap_or(u64::MAX);
-        let short = free < *wanted;
-        let was_paused = self.server.progress.snapshot().paused.is_some();
-        if short && !was_paused {
-            let message = format!(
-                "work is paused: {} has {} MB free, retention.min_free is {} MB",
-                dir.display(),
-                free / 1_000_000,
-                wanted / 1_000_000
-            );
-            tracing::error!("{message}");
-            self.server.progress.pause(Some(message));
-        } else if !short && was_paused {
-            tracing::info!("work goes on");
-            self.server.progress.pause(None);
+    /// Work pauses before a disk is full.
+    fn check_room(&self) -> Result<(), String> {
+        let paused = self.server.progress.snapshot().paused.is_some();
+        let short = self.dirs.iter().find_map(|dir| {
+            let free = crate::db::free_bytes(dir).ok()?;
+            (free < self.min_free).then(|| {
+                format!(
+                    "work is paused: {} has {} MB free, retention.min_free is {} MB",
+                    dir.display(),
+                    free / 1_000_000,
+                    self.min_free / 1_000_000
+                )
+            })
+        });
+        match short {
+            Some(message) => {
+                if !paused {
+                    tracing::error!("{message}");
+                }
+                Err(message)
+            }
+            None => {
+                if paused {
+                    tracing::info!("work goes on");
+                    self.server.progress.pause(None);
+                }
+                Ok(())
+            }
         }
-        !short
     }
 }
 

@@ -14,8 +14,8 @@ use crate::clock::Clock;
 use crate::frontier::Extension;
 use crate::handle::{self, House, Reply};
 use crate::model::{
-    Code, Exchange, FetchRecord, HostAdvice, Lease, NewTask, Next, Outcome, RawRef, Redirected,
-    Response, Ts, UrlHash, Validators,
+    Code, Exchange, FetchRecord, Lease, Outcome, RawRef, Redirected, Response, Ts, UrlHash,
+    Validators,
 };
 use crate::progress::Progress;
 use crate::store::{Commit, Committed, Store};
@@ -85,8 +85,11 @@ impl Server {
             tokio::select! {
                 () = &mut work => return,
                 () = self.clock.sleep_until(renew_at) => {
-                    if let Err(error) = self.store.renew(id).await {
-                        tracing::warn!(%error, "a lease could not be renewed");
+                    match self.store.renew(id).await {
+                        Ok(true) => {}
+                        // Somebody else has it: to go on would be to ask the host twice.
+                        Ok(false) => return,
+                        Err(error) => tracing::warn!(%error, "a lease could not be renewed"),
                     }
                     renew_at = self.clock.now().after(third);
                 }
@@ -96,21 +99,8 @@ impl Server {
 
     async fn work(&self, lease: Arc<Lease>) {
         let started = Instant::now();
-        let limit = self.settings.task_timeout;
-        let asked = match tokio::time::timeout(limit, self.ask(&lease)).await {
-            Ok(Some(asked)) => asked,
-            // The lease went to somebody else: whatever we found is theirs to find.
-            Ok(None) => return,
-            Err(_) => Asked {
-                reply: Reply::Failed {
-                    code: Code::Timeout,
-                    detail: format!("not done within {}", crate::schedule::human(limit)),
-                    not_before: None,
-                },
-                fetches: Vec::new(),
-                leads_to: None,
-            },
-        };
+        // Without an answer the lease went to somebody else: whatever we found is theirs to find.
+        let Some(asked) = self.ask(&lease).await else { return };
         let at = lease.now.after(self.clock.stretch(started.elapsed()));
         self.conclude(lease, asked, at).await;
     }
@@ -120,12 +110,15 @@ impl Server {
         let reply = Arc::new(asked.reply);
         for _ in 0..CONFLICTS {
             let outcome = match asked.leads_to.as_ref() {
-                Some(target) => Ok(leads_on(&lease, target, at, &self.house)),
+                Some(target) => Ok(handle::leads_on(&lease, target, at, &self.house)),
                 None => self.judge(&lease, &reply, at).await,
             };
             let mut outcome = match outcome {
                 Ok(outcome) => outcome,
-                Err(message) => ours(&lease, message, at),
+                Err(message) => {
+                    tracing::error!(url = %lease.task.url, error = message, "serving a task failed");
+                    handle::our_fault(&lease, &message, at)
+                }
             };
             outcome.fetches.clone_from(&asked.fetches);
             if let Some(last) = outcome.fetches.last_mut() {
@@ -146,13 +139,20 @@ impl Server {
                     return;
                 }
                 Ok(Committed::Conflict) => {}
-                Err(error) => {
-                    tracing::error!(url = %lease.task.url, %error, "an outcome was not committed; the task will be handed out again");
-                    return;
-                }
+                Err(error) => return self.give_back(lease, &error.to_string(), at).await,
             }
         }
-        tracing::warn!(url = %lease.task.url, "the feed kept changing while it was read");
+        self.give_back(lease, "the feed kept changing while it was read", at).await;
+    }
+
+    /// Ends a lease whose outcome could not be made true, with the reason why.
+    async fn give_back(&self, lease: Arc<Lease>, message: &str, at: Ts) {
+        tracing::error!(url = %lease.task.url, error = message, "an outcome was not committed");
+        let outcome = handle::our_fault(&lease, message, at);
+        let commit = Commit { lease: Lease::clone(&lease), outcome };
+        if let Err(error) = self.committer.commit(commit).await {
+            tracing::error!(url = %lease.task.url, %error, "the task waits for its lease to end");
+        }
     }
 
     /// The two pure steps with the look-up between them. Reading is work: it is done off the
@@ -192,6 +192,8 @@ impl Server {
         };
         let Ok(mut url) = web::parse(&lease.task.url) else { return Some(asked) };
         let mut redirects: Vec<Redirected> = Vec::new();
+        // The pauses between hops are the host's own wish and do not count.
+        let mut left = self.settings.task_timeout;
         loop {
             if let Some(reply) = self.forbidden(lease, &url, redirects.is_empty()).await {
                 asked.reply = reply;
@@ -201,7 +203,10 @@ impl Server {
                 Some(of) if *of == url.as_str() => lease.validators.clone(),
                 _ => Validators::default(),
             };
-            let exchange = match self.client.get(&url, lease.task.kind, &validators).await {
+            let began = Instant::now();
+            let answer = self.client.get(&url, lease.task.kind, &validators, left).await;
+            left = left.saturating_sub(began.elapsed());
+            let exchange = match answer {
                 Ok(exchange) => exchange,
                 Err(error) => {
                     asked.fetches.push(unanswered(lease, &url, &error, self.clock.now()));
@@ -327,51 +332,6 @@ fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
         return None;
     }
     web::join(from, exchange.headers.get("location")?).ok()
-}
-
-/// The outcome when an address leads to another host's page: that is another task.
-fn leads_on(lease: &Lease, target: &Url, at: Ts, house: &House) -> Outcome {
-    let task = &lease.task;
-    let same = UrlHash::of(&web::key(target, &house.key)) == task.url_hash;
-    let reason = format!("leads to {target}");
-    let next = if same {
-        Next::Dead { code: Code::RedirectLoop }
-    } else if task.kind.recurs() {
-        let explicit = lease.source.as_ref().and_then(|source| source.spec.poll_interval);
-        let poll =
-            crate::schedule::Poll { task: task.id, kind: task.kind, explicit, floor: None, at };
-        Next::Again { at: house.policy.next_poll(&poll).at }
-    } else {
-        Next::Dead { code: Code::Redirect }
-    };
-    let code = if same { Code::RedirectLoop } else { Code::Redirect };
-    let mut outcome = Outcome::new(code, next, reason);
-    if !same {
-        outcome.discovered.push(NewTask {
-            url: target.to_string(),
-            kind: task.kind,
-            origin: task.origin,
-            source: task.source,
-            base_priority: task.priority,
-            depth: task.depth,
-            parent: Some(task.id),
-            not_before: None,
-        });
-    }
-    outcome
-}
-
-/// The outcome of a fault of our own: the task waits, nothing is lost.
-fn ours(lease: &Lease, message: String, at: Ts) -> Outcome {
-    tracing::error!(url = %lease.task.url, error = message, "serving a task failed");
-    let wait = at.after(Duration::from_mins(1));
-    let mut outcome =
-        Outcome::new(Code::Internal, Next::Retry { at: wait, code: Code::Internal }, message);
-    outcome.host = HostAdvice::Neutral;
-    if u32::from(lease.task.retry_count) >= 5 {
-        outcome.next = Next::Dead { code: Code::Internal };
-    }
-    outcome
 }
 
 fn record(lease: &Lease, exchange: &Exchange, raw: RawRef) -> FetchRecord {

@@ -10,11 +10,8 @@ use sha2::{Digest, Sha256};
 use super::{Carried, House, poll};
 use crate::model::{
     Code, Enclosure, Entry, EntryFact, EntryId, FeedFact, FeedState, FetchId, Kind, Known, Lease,
-    NewTask, Next, Origin, Outcome, Person, Response, TaskId, Ts, UrlHash,
+    NewTask, Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
 };
-
-/// A source without a word on priority has this one.
-const DEFAULT_PRIORITY: u8 = 5;
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -190,7 +187,7 @@ pub(super) fn found(lease: &Lease, url: String, kind: Kind, origin: Origin) -> N
         kind,
         origin,
         source: lease.task.source,
-        base_priority: lease.source.as_ref().map_or(DEFAULT_PRIORITY, |s| s.spec.priority),
+        base_priority: lease.source.as_ref().map_or(Source::DEFAULT_PRIORITY, |s| s.spec.priority),
         depth: 0,
         parent: Some(lease.task.id),
         not_before: None,

@@ -9,7 +9,8 @@ use feedmill_formats::url as web;
 
 use super::{House, Reply, inflate, verdict};
 use crate::model::{
-    Code, HostAdvice, Known, Lease, Next, Outcome, RobotsFact, RobotsState, Task, Ts, Verdict,
+    Code, HostAdvice, Known, Lease, Next, Outcome, RobotsFact, RobotsState, Task, Truncation, Ts,
+    Verdict,
 };
 
 /// How long an expired copy may still serve while the file cannot be had.
@@ -42,7 +43,16 @@ pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
             Err(Failure { told: *not_before, ..failure(detail.clone()) })
         }
         Reply::Answer(response) => match response.status() {
-            // A cut-off file still says what it says: the first 500 KiB rule anyway.
+            // Half a file may lack the half that forbids; one that is too long rules as far as it
+            // was read.
+            200..=299
+                if matches!(
+                    response.exchange.truncated,
+                    Some(Truncation::Time | Truncation::Disconnect)
+                ) =>
+            {
+                Err(failure("robots.txt broke off".to_owned()))
+            }
             200..=299 => match inflate(response, house) {
                 Ok(body) => {
                     let body = body.get(..LIMIT).unwrap_or(&body);
@@ -97,10 +107,12 @@ fn unreachable(
         house.policy.after_failure(&super::poll(lease, at, None), code, attempts, failure.told);
     let until = plan.map_or_else(|| at.after(house.robots_ttl), |plan| plan.at);
     let detail = &failure.detail;
+    // An expiry that was put off must not count, or the copy would serve for ever.
+    let last_use = |copy: &RobotsState| copy.fetched_at.after(house.robots_ttl + STALE);
     let slower = |until| {
         if failure.rate_limited { HostAdvice::SlowDown { until } } else { HostAdvice::Neutral }
     };
-    if let Some(copy) = known.robots.as_ref().filter(|copy| at.since(copy.expires_at) < STALE) {
+    if let Some(copy) = known.robots.as_ref().filter(|copy| at < last_use(copy)) {
         let mut outcome = Outcome::new(
             code,
             Next::Retry { at: until, code },
@@ -109,11 +121,7 @@ fn unreachable(
         outcome.host = slower(failure.told);
         outcome.robots = Some(RobotsFact {
             origin,
-            // Its age is still that of the first expiry, or it would serve for ever.
-            state: RobotsState {
-                expires_at: until.min(copy.fetched_at.after(house.robots_ttl + STALE)),
-                ..copy.clone()
-            },
+            state: RobotsState { expires_at: until.min(last_use(copy)), ..copy.clone() },
             crawl_delay_ms: crawl_delay(copy, house),
         });
         return outcome;

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use feedmill_formats::url as web;
 
 use super::*;
 use crate::model::{
     Exchange, FeedState, Headers, KnownEntry, LeaseId, NewSource, Origin, Redirected, RobotsState,
-    Source, SourceId, Status, Task, TaskId, Truncation, UrlHash, Verdict, new_uuid,
+    Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -36,6 +35,7 @@ fn house() -> House {
         robots_agent: "Feedmill".into(),
         sitemap_max_age: 48 * HOUR,
         min_html_chars: 200,
+        max_redirects: 5,
     }
 }
 
@@ -172,7 +172,11 @@ fn a_200_replaces_both_validators_and_a_304_keeps_what_it_does_not_name() {
     let validators = fresh.validators.unwrap().0;
     assert_eq!(validators.etag.as_deref(), Some("W/\"new\""));
     assert_eq!(validators.last_modified, None, "a header that is gone is forgotten");
-    let same = served(&lease, answer(FEED, 304, &[("etag", "\"newer\"")], ""), &Known::default());
+    let unasked = answer(FEED, 304, &[("etag", "\"newer\"")], "");
+    assert_eq!(served(&lease, unasked.clone(), &Known::default()).code, Code::HttpStatus);
+    let mut asked = unasked;
+    asked.exchange.request = Headers(vec![("if-none-match".into(), "\"old\"".into())]);
+    let same = served(&lease, asked, &Known::default());
     assert_eq!(same.code, Code::NotModified);
     let validators = same.validators.unwrap().0;
     assert_eq!(validators.etag.as_deref(), Some("\"newer\""));
@@ -385,4 +389,63 @@ fn a_busy_host_postpones_without_counting() {
     let outcome = decide(&lease, parsed, &Known::default(), at(), &house());
     assert_eq!(outcome.next, Next::Postpone { at: until, code: Code::HostBusy });
     assert_eq!(outcome.feed, None);
+}
+
+#[test]
+fn a_copy_of_robots_never_serves_beyond_its_time_and_never_makes_us_ask_at_once() {
+    let lease = lease(Kind::Robots, ROBOTS);
+    let fetched_at = at().before(100 * HOUR);
+    for hours in 24..80 {
+        let now = fetched_at.after(hours * HOUR);
+        let known = Known {
+            robots: Some(RobotsState {
+                verdict: Verdict::AllowAll,
+                fetched_at,
+                // As an earlier failure left it: put off, or at the end of its time.
+                expires_at: now.min(fetched_at.after(48 * HOUR)),
+            }),
+            ..Known::default()
+        };
+        let broken = Reply::Answer(Box::new(answer(ROBOTS, 500, &[], "")));
+        let (parsed, _) = parse(&lease, &broken, &house());
+        let outcome = decide(&lease, parsed, &known, now, &house());
+        match &outcome.robots {
+            Some(fact) => assert!(fact.state.expires_at > now, "after {hours} h"),
+            None => {
+                assert!(hours >= 48, "the copy serves for a day beyond its own");
+                assert!(matches!(outcome.host, HostAdvice::Wait { until } if until > now));
+            }
+        }
+    }
+}
+
+#[test]
+fn half_a_robots_file_rules_nothing() {
+    let mut cut = answer(ROBOTS, 200, &[], "User-agent: *\nDisa");
+    cut.exchange.truncated = Some(Truncation::Disconnect);
+    let outcome = served(&lease(Kind::Robots, ROBOTS), cut, &Known::default());
+    assert_eq!((outcome.code, outcome.robots), (Code::RobotsUnreachable, None));
+}
+
+#[test]
+fn redirects_over_hosts_come_to_an_end() {
+    let target = web::parse("https://other.example/1").unwrap();
+    let mut lease = lease(Kind::Article, "https://example.com/1");
+    let onward = leads_on(&lease, &target, at(), &house());
+    assert_eq!(onward.next, Next::Dead { code: Code::Redirect });
+    assert_eq!((onward.discovered.len(), onward.discovered[0].depth), (1, 1));
+    lease.task.depth = 5;
+    let far = leads_on(&lease, &target, at(), &house());
+    assert_eq!((far.next, far.discovered.len()), (Next::Dead { code: Code::RedirectLoop }, 0));
+}
+
+#[test]
+fn our_own_faults_are_no_failures_of_the_publisher() {
+    let lease = lease(Kind::Article, "https://example.com/1");
+    let reply =
+        Reply::Failed { code: Code::Internal, detail: "archive full".into(), not_before: None };
+    let (parsed, _) = parse(&lease, &reply, &house());
+    let outcome = decide(&lease, parsed, &Known::default(), at(), &house());
+    assert!(matches!(outcome.next, Next::Postpone { code: Code::Internal, .. }));
+    assert!(outcome.events.is_empty());
 }

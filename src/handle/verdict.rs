@@ -36,7 +36,7 @@ pub(super) fn judge(response: &Response) -> Judged {
             Some(crate::model::Truncation::Length) => Code::TooLarge,
             Some(_) => Code::Truncated,
         },
-        304 => return Judged::NotModified,
+        304 if asked_whether_changed(response) => return Judged::NotModified,
         301 | 302 | 303 | 307 | 308 => Code::RedirectLoop,
         401 | 407 | 451 => Code::Unauthorized,
         403 => Code::Forbidden,
@@ -59,6 +59,12 @@ pub(super) fn judge(response: &Response) -> Judged {
     };
     let told = told.filter(|_| code == Code::RateLimited);
     Judged::Failed { code, detail, told }
+}
+
+/// A 304 that nobody asked for says nothing.
+fn asked_whether_changed(response: &Response) -> bool {
+    let sent = &response.exchange.request;
+    sent.get("if-none-match").is_some() || sent.get("if-modified-since").is_some()
 }
 
 /// `Retry-After` as an instant: seconds or a date.

@@ -89,6 +89,9 @@ pub struct Source {
 }
 
 impl Source {
+    /// The priority of a source that says nothing about it.
+    pub const DEFAULT_PRIORITY: u8 = 5;
+
     /// Whether it is followed.
     #[must_use]
     pub const fn enabled(&self) -> bool {

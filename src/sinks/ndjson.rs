@@ -141,9 +141,14 @@ fn file_of(event: &Event) -> Option<String> {
 /// Appends, durably; answers with the new length.
 fn append(path: &Path, text: &[u8]) -> Result<u64, SinkError> {
     let write = || -> std::io::Result<u64> {
-        let mut file: File = OpenOptions::new().create(true).append(true).open(path)?;
+        let new = !path.try_exists()?;
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         file.write_all(text)?;
         file.sync_data()?;
+        if let Some(dir) = path.parent().filter(|_| new) {
+            // A new name has to be brought to disk as well.
+            File::open(dir)?.sync_all()?;
+        }
         Ok(file.metadata()?.len())
     };
     write().map_err(io(path))

@@ -164,6 +164,7 @@ fn a_data_directory_that_cannot_be_made_is_named() {
 #[test]
 fn errors_are_json_on_request() {
     let desk = Desk::new();
+    desk.ok(&["migrate", "up"]);
     for (args, code) in [
         (&["source", "show", "nobody"][..], "unknown_source"),
         (&["source", "add", "ftp://example.com/"], "url_scheme"),
@@ -174,7 +175,7 @@ fn errors_are_json_on_request() {
         let line = reply.stderr.lines().last().unwrap();
         let value: Value = serde_json::from_str(line).unwrap();
         assert_eq!(value["error"]["code"], code, "{line}");
-        assert!(reply.stderr.starts_with("error: "), "{}", reply.stderr);
+        assert_eq!(reply.stderr.lines().count(), 1, "{}", reply.stderr);
         assert!(reply.stdout.is_empty());
     }
 }
@@ -182,6 +183,9 @@ fn errors_are_json_on_request() {
 #[test]
 fn a_source_is_added_changed_and_forgotten() {
     let desk = Desk::new();
+    desk.fails(&["source", "list"], 1, "there is no database");
+    assert!(!desk.path().join("feedmill-data").exists(), "looking makes nothing");
+    desk.ok(&["migrate", "up"]);
     assert!(desk.ok(&["source", "list"]).contains("feedmill source add"));
     let told = desk.ok(&[
         "source",
@@ -310,6 +314,7 @@ fn the_frontier_is_listed_page_by_page() {
 #[test]
 fn every_listing_is_json_on_request() {
     let desk = Desk::new();
+    desk.ok(&["migrate", "up"]);
     for args in [
         &["source", "list"][..],
         &["frontier", "stats"],
@@ -334,6 +339,7 @@ fn every_listing_is_json_on_request() {
 #[test]
 fn articles_that_are_not_there_are_said_to_be_missing() {
     let desk = Desk::new();
+    desk.ok(&["migrate", "up"]);
     assert_eq!(desk.ok(&["article", "list"]), "no articles\n");
     desk.fails(&["article", "list", "--source", "nobody"], 1, "nobody");
     desk.fails(&["article", "show", "https://example.com/a"], 1, "no article is kept");
@@ -357,7 +363,9 @@ fn the_schema_goes_up_and_down() {
     desk.fails(&["migrate", "down"], 2, "--yes");
     assert_eq!(applied(&desk), all);
 
-    let engine = feedmill::db::EngineLock::take(&desk.path().join("feedmill-data")).unwrap();
+    let engine =
+        feedmill::db::EngineLock::take(&desk.path().join("feedmill-data/feedmill.db.lock"))
+            .unwrap();
     desk.fails(&["migrate", "down", "--yes"], 1, "stop it first");
     assert!(desk.ok(&["doctor"]).contains("engine           runs"));
     drop(engine);
@@ -488,7 +496,7 @@ fn run_stops_when_it_is_told_to() {
     let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     assert!(told.next().unwrap().starts_with("following 0 sources"));
     // The engine takes its lock only once it listens to signals.
-    while !feedmill::db::EngineLock::is_held(&desk.path().join("feedmill-data")) {
+    while !feedmill::db::EngineLock::is_held(&desk.path().join("feedmill-data/feedmill.db")) {
         std::thread::yield_now();
     }
     desk.fails(&["once", "--quiet"], 1, "already runs");

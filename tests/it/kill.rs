@@ -99,7 +99,7 @@ async fn a_second_engine_on_the_same_directory_is_refused() {
     let world = World::new(1, 1).await;
     let mut first = engine(&world);
     let began = Instant::now();
-    while !feedmill::db::EngineLock::is_held(&world.config.data_dir) {
+    while !feedmill::db::EngineLock::is_held(&world.config.database_path()) {
         assert!(began.elapsed() < LIMIT, "the first engine starts");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
