@@ -67,10 +67,13 @@ impl Store for SqliteStore {
             .db
             .write(move |conn| {
                 let now = clock.now();
-                let one = |ready: &commit::Ready| {
-                    db::alone(conn, || commit::commit(conn, ready, now, &rules))
-                };
-                ready.iter().map(one).collect::<Result<Vec<_>, _>>()
+                let one = |ready: &commit::Ready| commit::commit(conn, ready, now, &rules);
+                // A savepoint each costs as much as the work: only a batch with a bad one pays.
+                let all = || ready.iter().map(one).collect::<Result<Vec<_>, _>>();
+                match db::alone(conn, all)? {
+                    Ok(done) => Ok(done.into_iter().map(Ok).collect()),
+                    Err(_) => ready.iter().map(|ready| db::alone(conn, || one(ready))).collect(),
+                }
             })
             .await;
         let done = done.unwrap_or_else(|error| vec![Err(error); count]);
