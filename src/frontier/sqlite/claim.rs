@@ -29,7 +29,7 @@ const HEAD: &str = concat!(
     " FROM queue q CROSS JOIN task t ON t.id = q.task_id CROSS JOIN host h ON h.id = t.host_id
      LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id
      WHERE q.host_id = ?1 AND q.lane = ?2 AND (?3 = 1 OR NOT EXISTS(
-       SELECT 1 FROM host l WHERE l.queue_id = ?1 AND l.lease_task = q.task_id))
+       SELECT 1 FROM host l WHERE l.queue_id = ?1 AND l.id <> ?4 AND l.lease_task = q.task_id))
      ORDER BY q.nprio, q.due, q.task_id LIMIT 1"
 );
 
@@ -155,7 +155,7 @@ impl Claim<'_> {
             return Ok(());
         };
         let mut select = conn.prepare_cached(HEAD)?;
-        let mut rows = select.query((host.queue, lane.number(), host.concurrency))?;
+        let mut rows = select.query((host.queue, lane.number(), host.concurrency, host.id))?;
         let Some(row) = rows.next()? else { return self.stand_down(&host) };
         let (mut task, mut kept) = (read_task(row)?, read_validators(row)?);
         drop(rows);
@@ -207,12 +207,15 @@ impl Claim<'_> {
         Ok(())
     }
 
-    /// A slot whose queue has nothing for it: its tops were wrong, or its siblings have it all.
+    /// A slot whose queue has nothing for it: its tops were wrong, or its siblings have it all. A
+    /// lease that ran out there is over.
     fn stand_down(&self, host: &HostRow) -> Result<(), DbError> {
         if host.concurrency > 1 {
             let at = self.now.after(self.rules.delay).ms();
             self.conn
-                .prepare_cached("UPDATE host SET next_at = ?2 WHERE id = ?1")?
+                .prepare_cached(
+                    "UPDATE host SET next_at = ?2, lease_id = NULL, lease_task = NULL WHERE id = ?1",
+                )?
                 .execute((host.id, at.max(self.now.ms() + 1)))?;
         }
         renew_tops(self.conn, host.queue)
