@@ -1,12 +1,15 @@
-//! Connections: the embedded database's writer and readers, its migrations and its lock.
+//! Connections: the embedded database's writer and readers, PostgreSQL's pool, migrations, and the
+//! lock of a directory.
 //!
 //! No SQL of the product lives here; it is beside the code that means something by it.
 
 mod lock;
 pub mod migrate;
+pub(crate) mod postgres;
 mod sqlite;
 
 pub use lock::{EngineLock, LockError};
+pub use postgres::{OwnTime, PgDb};
 pub use rusqlite::Connection;
 pub use sqlite::{Db, alone};
 
@@ -33,6 +36,10 @@ pub enum DbError {
     /// Another process holds it for longer than we wait.
     #[error("the database is busy: another process holds it")]
     Busy,
+    /// The server cannot be reached, or the connection broke. What was under way may or may not
+    /// have happened.
+    #[error("the database cannot be reached: {0}; work goes on by itself once it answers")]
+    Lost(String),
     /// There is no room left.
     #[error("the disk is full: free some room, work goes on by itself")]
     Full,
@@ -60,6 +67,7 @@ impl DbError {
             Self::Open { .. } => "database_open",
             Self::Schema(_) => "database_schema",
             Self::Busy => "database_busy",
+            Self::Lost(_) => "database_lost",
             Self::Full => "disk_full",
             Self::Engine(_) => "database_error",
             Self::Corrupt { .. } => "database_corrupt",
@@ -70,7 +78,7 @@ impl DbError {
     /// Whether waiting may help.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy | Self::Full)
+        matches!(self, Self::Busy | Self::Lost(_) | Self::Full)
     }
 }
 

@@ -1,4 +1,7 @@
-//! Numbered steps of the schema, forward and back, each in one transaction.
+//! Numbered steps of the schema, forward and back, in one transaction. Each step has one file per
+//! dialect; here is the embedded one, [`postgres`] has the other.
+
+pub mod postgres;
 
 use rusqlite::Connection;
 use serde::Serialize;
@@ -8,9 +11,30 @@ use super::DbError;
 /// Divides a migration file into its way up and its way down.
 const DOWN: &str = "\n-- down\n";
 
+/// A step in both dialects.
+struct Migration {
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+macro_rules! migration {
+    ($name:literal) => {
+        Migration {
+            name: $name,
+            sqlite: include_str!(concat!("../../migrations/sqlite/", $name, ".sql")),
+            postgres: include_str!(concat!("../../migrations/postgres/", $name, ".sql")),
+        }
+    };
+}
+
 /// All steps; a step's number is its place, counted from 1, and `PRAGMA user_version` holds it.
-const STEPS: &[(&str, &str)] =
-    &[("0001_foundation", include_str!("../../migrations/sqlite/0001_foundation.sql"))];
+const STEPS: &[Migration] = &[migration!("0001_foundation")];
+
+/// The way up and the way down.
+fn ways(sql: &'static str) -> (&'static str, &'static str) {
+    sql.split_once(DOWN).unwrap_or((sql, ""))
+}
 
 /// One step and whether it was taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,7 +46,11 @@ pub struct Step {
 }
 
 fn version(conn: &Connection) -> Result<usize, DbError> {
-    let version: i64 = conn.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    known(conn.query_row("PRAGMA user_version", [], |row| row.get(0))?)
+}
+
+/// A schema's number, unless it is from the future.
+fn known(version: i64) -> Result<usize, DbError> {
     let version = usize::try_from(version).unwrap_or(0);
     if version > STEPS.len() {
         return Err(DbError::Schema(format!(
@@ -44,12 +72,12 @@ fn is_used(conn: &Connection) -> Result<bool, DbError> {
 
 /// The steps, in order.
 pub fn status(conn: &Connection) -> Result<Vec<Step>, DbError> {
-    let version = version(conn)?;
-    Ok(STEPS
-        .iter()
-        .enumerate()
-        .map(|(at, (name, _))| Step { name, applied: at < version })
-        .collect())
+    Ok(steps(version(conn)?))
+}
+
+fn steps(version: usize) -> Vec<Step> {
+    let step = |(at, step): (usize, &Migration)| Step { name: step.name, applied: at < version };
+    STEPS.iter().enumerate().map(step).collect()
 }
 
 /// Takes every step that is missing; returns their names.
@@ -65,11 +93,10 @@ pub fn up(conn: &mut Connection) -> Result<Vec<&'static str>, DbError> {
         ));
     }
     // Read again under the lock: another process may have been first.
-    for (at, (name, sql)) in STEPS.iter().enumerate().skip(version(&tx)?) {
-        let (up, _) = sql.split_once(DOWN).unwrap_or((sql, ""));
-        tx.execute_batch(up)?;
+    for (at, step) in STEPS.iter().enumerate().skip(version(&tx)?) {
+        tx.execute_batch(ways(step.sqlite).0)?;
         tx.pragma_update(None, "user_version", at + 1)?;
-        taken.push(*name);
+        taken.push(step.name);
     }
     tx.commit()?;
     Ok(taken)
@@ -80,11 +107,10 @@ pub fn down(conn: &mut Connection, steps: usize) -> Result<Vec<&'static str>, Db
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let have = version(&tx)?;
     let mut taken = Vec::new();
-    for (at, (name, sql)) in STEPS.iter().enumerate().take(have).rev().take(steps) {
-        let (_, down) = sql.split_once(DOWN).unwrap_or((sql, ""));
-        tx.execute_batch(down)?;
+    for (at, step) in STEPS.iter().enumerate().take(have).rev().take(steps) {
+        tx.execute_batch(ways(step.sqlite).1)?;
         tx.pragma_update(None, "user_version", at)?;
-        taken.push(*name);
+        taken.push(step.name);
     }
     tx.commit()?;
     Ok(taken)

@@ -1,0 +1,316 @@
+//! PostgreSQL: a pool of connections, the store's time, and the news of other processes.
+//!
+//! A statement is prepared once per connection. An operation whose connection is gone fails with
+//! an error that is transient, and the next one gets a new connection: whoever calls pauses and
+//! goes on. No message of ours ever holds the password.
+
+mod listen;
+mod values;
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Client, GenericClient, Hook, HookError, Manager, ManagerConfig, Pool, PoolError,
+    RecyclingMethod, Runtime,
+};
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Config, NoTls, Row};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{DbError, migrate};
+
+pub(crate) use listen::{LOGGED, WORK};
+pub(crate) use values::{Num, clean, column};
+
+/// A transaction.
+pub(crate) type Tx<'a> = deadpool_postgres::Transaction<'a>;
+/// What a statement is given.
+pub(crate) type Given<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
+
+/// Connections of a process at the most.
+const CONNECTIONS: usize = 12;
+/// How long a server may take to answer the first time.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What all our connections share. A process that hangs in a transaction must not hold up the
+/// others for ever. Every statement is made for its indexes: planned once, to use them, whatever
+/// the statistics of the moment say; planning anew each time costs more than running it.
+const SESSION: &str = "SET default_transaction_isolation = 'read committed';
+    SET idle_in_transaction_session_timeout = '60s'; SET timezone = 'UTC'; SET jit = off;
+    SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
+    SET enable_mergejoin = off";
+
+/// A source of Unix milliseconds, instead of the server's.
+#[derive(Clone)]
+pub struct OwnTime(Arc<dyn Fn() -> i64 + Send + Sync>);
+
+impl OwnTime {
+    /// Time as `now` tells it.
+    pub fn new(now: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+}
+
+impl std::fmt::Debug for OwnTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OwnTime({})", (self.0)())
+    }
+}
+
+/// A handle on the database; clones share it.
+#[derive(Clone, Debug)]
+pub struct PgDb(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pool: Pool,
+    config: Config,
+    time: Option<OwnTime>,
+    tasks: TaskTracker,
+    closed: CancellationToken,
+}
+
+impl PgDb {
+    /// Connects and brings the schema up to date. Time is the server's own, the same for all
+    /// processes, unless another is given: tests run on theirs.
+    pub async fn open(url: &str, time: Option<OwnTime>) -> Result<Self, DbError> {
+        let db = Self::connect(url, time).await?;
+        migrate::postgres::up(&mut db.client().await?).await?;
+        Ok(db)
+    }
+
+    /// Connects and leaves the schema as it is.
+    pub async fn connect(url: &str, time: Option<OwnTime>) -> Result<Self, DbError> {
+        let config = settings(url)?;
+        let manager = Manager::from_config(
+            config.clone(),
+            NoTls,
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let pool = Pool::builder(manager)
+            .max_size(CONNECTIONS)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(PATIENCE * 3))
+            .create_timeout(Some(PATIENCE))
+            .post_create(Hook::async_fn(|client, _| {
+                Box::pin(
+                    async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) },
+                )
+            }))
+            .build()
+            .map_err(|error| DbError::Engine(error.to_string()))?;
+        let db = Self(Arc::new(Inner {
+            pool,
+            config,
+            time,
+            tasks: TaskTracker::new(),
+            closed: CancellationToken::new(),
+        }));
+        db.greet().await.map_err(|message| DbError::Open { path: db.place(), message })?;
+        Ok(db)
+    }
+
+    /// The first word with the server: whether it is there, and can hold what the web writes.
+    async fn greet(&self) -> Result<(), String> {
+        let client = self.0.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => told(&error),
+            other => other.to_string(),
+        })?;
+        let row = client.query_one("SHOW server_encoding", &[]).await;
+        let encoding: String = row.and_then(|row| row.try_get(0)).map_err(|error| told(&error))?;
+        if encoding == "UTF8" {
+            Ok(())
+        } else {
+            Err(format!("its encoding is {encoding}: make one with ENCODING 'UTF8'"))
+        }
+    }
+
+    /// The database by its public name: server and name, never the password.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let config = &self.0.config;
+        let host = match config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            #[cfg(unix)]
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => "localhost".to_owned(),
+        };
+        let port = config.get_ports().first().map_or(String::new(), |port| format!(":{port}"));
+        let name = config.get_dbname().or(config.get_user()).unwrap_or_default();
+        format!("postgres://{host}{port}/{name}")
+    }
+
+    /// A connection from the pool.
+    pub async fn client(&self) -> Result<Client, DbError> {
+        if self.0.closed.is_cancelled() {
+            return Err(DbError::Closed);
+        }
+        Ok(self.0.pool.get().await?)
+    }
+
+    /// The time to use instead of the server's, for a statement that reads the clock itself.
+    pub(crate) fn given_now(&self) -> Option<i64> {
+        self.0.time.as_ref().map(|time| (time.0)())
+    }
+
+    /// The store's time in Unix milliseconds. A statement of its own, so that it is read after the
+    /// locks that were waited for.
+    pub(crate) async fn now<C: GenericClient>(&self, client: &C) -> Result<i64, DbError> {
+        match self.given_now() {
+            Some(now) => Ok(now),
+            None => {
+                let ask = prepared(client, "SELECT feedmill_now()").await?;
+                Ok(client.query_one(&ask, &[]).await?.try_get(0)?)
+            }
+        }
+    }
+
+    /// Calls `heard` with the channel's name whenever another process, or this one, has news, and
+    /// when a lost connection is back: news may have passed unheard.
+    pub(crate) fn listen(&self, heard: impl Fn(&str) + Send + Sync + 'static) {
+        let (config, closed) = (self.0.config.clone(), self.0.closed.clone());
+        self.0.tasks.spawn(listen::listen(config, heard, closed));
+    }
+
+    /// Ends all connections; later calls are refused.
+    pub async fn close(&self) {
+        self.0.closed.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+        self.0.pool.close();
+    }
+}
+
+fn settings(url: &str) -> Result<Config, DbError> {
+    let refuse = |message: &str| DbError::Open {
+        path: "that database.url names".to_owned(),
+        message: message.to_owned(),
+    };
+    // What the parser says may hold a piece of the address, and so of the password.
+    let mut config = Config::from_str(url).map_err(|_| {
+        refuse("the address cannot be read: write postgres://user:password@host:5432/name")
+    })?;
+    if config.get_ssl_mode() == SslMode::Require {
+        return Err(refuse(
+            "it asks for TLS (sslmode=require), which this version does not speak: use \
+             sslmode=disable on a network that you trust, or a tunnel",
+        ));
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(PATIENCE);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("feedmill");
+    }
+    Ok(config)
+}
+
+/// What the server or the system says, in one line.
+fn told(error: &tokio_postgres::Error) -> String {
+    use std::error::Error as _;
+    match (error.as_db_error(), error.source()) {
+        (Some(said), _) => said.message().to_owned(),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
+    }
+}
+
+impl From<tokio_postgres::Error> for DbError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        use std::error::Error as _;
+        let message = told(&error);
+        let Some(code) = error.code() else {
+            let broken = error.source().is_some_and(|cause| cause.is::<std::io::Error>());
+            let lost = broken || error.is_closed() || message.contains("timeout");
+            return if lost { Self::Lost(message) } else { Self::Engine(message) };
+        };
+        match code {
+            &SqlState::T_R_DEADLOCK_DETECTED
+            | &SqlState::T_R_SERIALIZATION_FAILURE
+            | &SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
+            &SqlState::DISK_FULL => Self::Full,
+            // The server stops, starts, is full up, or has become a standby.
+            &SqlState::TOO_MANY_CONNECTIONS | &SqlState::READ_ONLY_SQL_TRANSACTION => {
+                Self::Lost(message)
+            }
+            code if code.code().starts_with("08") || code.code().starts_with("57P") => {
+                Self::Lost(message)
+            }
+            code => Self::Engine(format!("{message} ({})", code.code())),
+        }
+    }
+}
+
+impl From<PoolError> for DbError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => error.into(),
+            PoolError::Closed => Self::Closed,
+            other => Self::Lost(other.to_string()),
+        }
+    }
+}
+
+async fn prepared<C: GenericClient>(
+    client: &C,
+    sql: &str,
+) -> Result<tokio_postgres::Statement, DbError> {
+    Ok(client.prepare_cached(sql).await?)
+}
+
+/// The rows that a statement answers with.
+pub(crate) async fn rows<C: GenericClient>(
+    client: &C,
+    sql: &str,
+    given: &[Given<'_>],
+) -> Result<Vec<Row>, DbError> {
+    Ok(client.query(&prepared(client, sql).await?, given).await?)
+}
+
+/// The first row that a statement answers with.
+pub(crate) async fn first<C: GenericClient>(
+    client: &C,
+    sql: &str,
+    given: &[Given<'_>],
+) -> Result<Option<Row>, DbError> {
+    Ok(rows(client, sql, given).await?.into_iter().next())
+}
+
+/// Runs a statement; how many rows it touched.
+pub(crate) async fn run<C: GenericClient>(
+    client: &C,
+    sql: &str,
+    given: &[Given<'_>],
+) -> Result<u64, DbError> {
+    Ok(client.execute(&prepared(client, sql).await?, given).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_used_is_refused_without_its_password() {
+        for (url, expected) in [
+            ("postgres://me:secret@host:x/db", "cannot be read"),
+            ("postgres://me:secret@host/db?sslmode=require", "sslmode=require"),
+            ("postgres://me:secret@host/db?sslmode=verify-full", "cannot be read"),
+        ] {
+            let message = settings(url).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
+            assert!(!message.contains("secret"), "{message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_named() {
+        let error = PgDb::connect("postgres://me:secret@127.0.0.1:1/db", None).await.unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("postgres://127.0.0.1:1/db"), "{message}");
+        assert!(!message.contains("secret"), "{message}");
+        assert_eq!(error.code(), "database_open");
+    }
+}

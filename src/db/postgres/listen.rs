@@ -1,0 +1,59 @@
+//! News between processes: a connection that only listens. Nothing depends on it but speed; whoever
+//! waits also looks by itself now and then.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tokio_postgres::{AsyncMessage, Config, Error, NoTls};
+use tokio_util::sync::CancellationToken;
+
+/// Something can be claimed that could not before.
+pub(crate) const WORK: &str = "feedmill_work";
+/// The log has grown.
+pub(crate) const LOGGED: &str = "feedmill_log";
+
+/// How long to wait before a lost connection is tried again.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Listens until told to stop.
+pub(super) async fn listen(
+    config: Config,
+    heard: impl Fn(&str) + Send + Sync,
+    stop: CancellationToken,
+) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            ended = attend(&config, &heard) => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "cannot hear other processes; trying again");
+                }
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+}
+
+/// One connection's life.
+async fn attend(config: &Config, heard: &(impl Fn(&str) + Sync)) -> Result<(), Error> {
+    let (client, mut connection) = config.connect(NoTls).await?;
+    let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
+    let register = async {
+        client.batch_execute(&format!("LISTEN {WORK}; LISTEN {LOGGED}")).await?;
+        heard(WORK);
+        heard(LOGGED);
+        Ok(())
+    };
+    let attend = async {
+        while let Some(message) = messages.next().await {
+            if let AsyncMessage::Notification(news) = message? {
+                heard(news.channel());
+            }
+        }
+        Ok(())
+    };
+    tokio::try_join!(register, attend).map(|_| ())
+}
