@@ -14,16 +14,16 @@ use feedmill_formats::url::KeyRules;
 use crate::archive::{self, Archive, ArchiveError};
 use crate::clock::Clock;
 use crate::config::{Config, Group, Sink as SinkConfig};
-use crate::db::{Db, DbError, EngineLock, LockError};
+use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
 use crate::fetch::{
     Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, ServeSettings, Server, Stuck,
 };
-use crate::frontier::{Frontier, Rules};
+use crate::frontier::Rules;
 use crate::handle::House;
 use crate::model::Lane;
 use crate::schedule::Policy;
 use crate::sinks::{self, Sink};
-use crate::store::{SqliteStore, Store};
+use crate::store::{PgStore, SqliteStore, Store};
 
 pub use crate::fetch::Mode;
 pub use crate::progress::{Progress, Snapshot};
@@ -92,8 +92,30 @@ pub struct RunOptions {
     pub lanes: Vec<Lane>,
 }
 
-/// Opens the store, making directory and database when they are missing.
-pub async fn open(config: &Config, clock: &Clock) -> Result<SqliteStore, AppError> {
+/// Opens the store that the configuration names, making what is missing.
+pub async fn open(config: &Config, clock: &Clock) -> Result<Arc<dyn Store>, AppError> {
+    match config.postgres_url() {
+        Some(url) => open_shared(url, config, clock).await,
+        None => Ok(Arc::new(open_embedded(config, clock).await?)),
+    }
+}
+
+/// A shared store's time is its server's own, unless the process runs on a clock of its making.
+async fn open_shared(
+    url: &str,
+    config: &Config,
+    clock: &Clock,
+) -> Result<Arc<dyn Store>, AppError> {
+    let db = PgDb::open(url, own_time(clock)).await?;
+    Ok(Arc::new(PgStore::new(db, rules(config, clock))))
+}
+
+fn own_time(clock: &Clock) -> Option<OwnTime> {
+    let reading = clock.clone();
+    (!clock.is_system()).then(|| OwnTime::new(move || reading.now().ms()))
+}
+
+async fn open_embedded(config: &Config, clock: &Clock) -> Result<SqliteStore, AppError> {
     make_dir(&config.data_dir)?;
     let path = config.database_path();
     let db = tokio::task::spawn_blocking(move || Db::open(&path))
@@ -117,29 +139,23 @@ pub async fn run(
 ) -> Result<Snapshot, AppError> {
     make_dir(&config.data_dir)?;
     let locks = lock(config)?;
-    let store = open(config, clock).await?;
-    let freed = store.frontier().free_leases().await?;
-    let mended = store.maintain().await?;
-    if freed + mended > 0 {
-        tracing::info!(freed, mended, "took up what an earlier run left");
-    }
-    let shared: Arc<dyn Store> = Arc::new(store.clone());
+    let store = take_up(config, clock).await?;
     let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
     let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
     let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
 
     let sinks_stop = CancellationToken::new();
     let sinks = TaskTracker::new();
-    for (name, sink) in build_sinks(config, &shared) {
-        let (store, progress) = (Arc::clone(&shared), Arc::clone(&progress));
+    for (name, sink) in build_sinks(config, &store) {
+        let (store, progress) = (Arc::clone(&store), Arc::clone(&progress));
         sinks.spawn(sinks::pump(name, sink, store, progress, sinks_stop.clone()));
     }
     let committing = TaskTracker::new();
-    let committer = Committer::start(Arc::clone(&shared), Arc::clone(&archive), &committing);
+    let committer = Committer::start(Arc::clone(&store), Arc::clone(&archive), &committing);
     let server = Server {
         client,
         guard,
-        store: shared,
+        store: Arc::clone(&store),
         archive: Arc::clone(&archive),
         committer,
         house: Arc::new(house(config)),
@@ -174,18 +190,39 @@ pub async fn run(
 
 /// Directories that the engine writes to.
 fn dirs(config: &Config) -> Vec<PathBuf> {
-    let database = config.database_path().parent().map(Path::to_owned);
+    let embedded = config.postgres_url().is_none().then(|| config.database_path());
+    let database = embedded.and_then(|path| path.parent().map(Path::to_owned));
     let sinks = config.sinks.keys().filter_map(|name| config.sink_dir(name));
     let all = [Some(config.data_dir.clone()), database, Some(config.archive_dir())];
     all.into_iter().flatten().chain(sinks).filter(|dir| dir.is_dir()).collect()
 }
 
-/// One engine per directory, and per database, wherever that is.
-fn lock(config: &Config) -> Result<[EngineLock; 2], AppError> {
-    Ok([
-        EngineLock::take(&config.data_dir.join("engine.lock"))?,
-        EngineLock::take(&EngineLock::of_database(&config.database_path()))?,
-    ])
+/// One engine per directory, for the archive has one writer; and per embedded database, wherever
+/// that is.
+fn lock(config: &Config) -> Result<Vec<EngineLock>, AppError> {
+    let mut locks = vec![EngineLock::take(&config.data_dir.join("engine.lock"))?];
+    if config.postgres_url().is_none() {
+        locks.push(EngineLock::take(&EngineLock::of_database(&config.database_path()))?);
+    }
+    Ok(locks)
+}
+
+/// Opens the store for an engine and puts right what an earlier one left. Leases in an embedded
+/// store are nobody's any more; in a shared one they may be another machine's, and run out.
+async fn take_up(config: &Config, clock: &Clock) -> Result<Arc<dyn Store>, AppError> {
+    let (store, freed): (Arc<dyn Store>, u64) = match config.postgres_url() {
+        Some(url) => (open_shared(url, config, clock).await?, 0),
+        None => {
+            let store = open_embedded(config, clock).await?;
+            let freed = store.frontier().free_leases().await?;
+            (Arc::new(store), freed)
+        }
+    };
+    let mended = store.maintain().await?;
+    if freed + mended > 0 {
+        tracing::info!(freed, mended, "took up what an earlier run left");
+    }
+    Ok(store)
 }
 
 fn key_rules(config: &Config) -> KeyRules {

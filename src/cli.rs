@@ -27,6 +27,7 @@ mod text;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use indicatif::ProgressBar;
@@ -34,7 +35,7 @@ use indicatif::ProgressBar;
 use crate::app;
 use crate::clock::{Clock, Scale};
 use crate::config::{Config, Level, LoadOptions, Loaded};
-use crate::store::SqliteStore;
+use crate::store::Store;
 
 use failure::Failure;
 use out::Out;
@@ -157,9 +158,9 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Source(command) => source::run(command, context).await,
         Command::Frontier(command) => frontier::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
-        Command::Migrate(command) => migrate::run(command, context),
+        Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),
-        Command::Doctor(_) => doctor::run(context),
+        Command::Doctor(_) => doctor::run(context).await,
         Command::Disk(_) => disk::run(context),
         Command::Completions(args) => completions::run(args, context),
     }
@@ -203,9 +204,10 @@ impl Context {
     }
 
     /// The store, beside an engine that may be running. Looking must not make one.
-    async fn store(&self) -> Result<SqliteStore, Failure> {
-        let path = self.load()?.config.database_path();
-        if !path.exists() {
+    async fn store(&self) -> Result<Arc<dyn Store>, Failure> {
+        let config = self.load()?.config;
+        let path = config.database_path();
+        if config.postgres_url().is_none() && !path.exists() {
             let message = format!(
                 "there is no database at {} yet: `feedmill init` makes one, --data-dir names another place",
                 path.display()
@@ -216,7 +218,7 @@ impl Context {
     }
 
     /// The store, made when there is none.
-    async fn store_or_new(&self) -> Result<SqliteStore, Failure> {
+    async fn store_or_new(&self) -> Result<Arc<dyn Store>, Failure> {
         let loaded = self.load()?;
         self.log(&loaded, Level::Warn, None);
         self.open(&loaded.config).await
@@ -235,7 +237,7 @@ impl Context {
         logs::start(log, level, self.out.log_color(), progress);
     }
 
-    async fn open(&self, config: &Config) -> Result<SqliteStore, Failure> {
+    async fn open(&self, config: &Config) -> Result<Arc<dyn Store>, Failure> {
         Ok(app::open(config, &self.clock).await?)
     }
 }

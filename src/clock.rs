@@ -186,6 +186,12 @@ impl Clock {
         }
     }
 
+    /// Whether it is the machine's own: what the time is can then also be asked elsewhere.
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        matches!(*self.0, Kind::System { .. })
+    }
+
     /// The scale, to hand to another process.
     #[must_use]
     pub fn scale(&self) -> Option<Scale> {

@@ -60,7 +60,8 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Database {
-    /// Empty for the embedded database `feedmill.db` in `data_dir`, or `file:/path/to/other.db`.
+    /// Empty for the embedded database `feedmill.db` in `data_dir`, or `file:/path/to/other.db`, or
+    /// `postgres://user:password@host:5432/name` when several machines share the work.
     pub url: SecretUrl,
 }
 
@@ -362,6 +363,14 @@ impl Default for Retention {
 
 /// Paths may be relative; they are then relative to the current directory.
 impl Config {
+    /// The address of the PostgreSQL server; `None` for the embedded database.
+    pub fn postgres_url(&self) -> Option<&str> {
+        let url = self.database.url.expose();
+        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+        let named = |name: &str| scheme.eq_ignore_ascii_case(name);
+        (named("postgres") || named("postgresql")).then_some(url)
+    }
+
     /// The file of the embedded database.
     pub fn database_path(&self) -> PathBuf {
         match self.database.url.expose().strip_prefix("file:") {

@@ -16,9 +16,9 @@ use crate::app::{self, AppError, Mode, Progress, RunOptions, Snapshot};
 use crate::clock::Clock;
 use crate::config::{Config, Span};
 use crate::db::DbError;
-use crate::frontier::{Frontier, TaskFilter};
+use crate::frontier::TaskFilter;
 use crate::model::{IngestionMode, Kind, Lane, NewSource, Ts};
-use crate::store::{ArticleFilter, SourceError, SqliteStore, Store, Totals};
+use crate::store::{ArticleFilter, SourceError, Store, Totals};
 
 /// Rows read at once.
 const PAGE: usize = 2_000;
@@ -153,7 +153,7 @@ pub async fn run(
     .await?;
     let config = config(options, &newsroom)?;
     let store = app::open(&config, &clock).await?;
-    follow(&newsroom, &store).await?;
+    follow(&newsroom, &*store).await?;
 
     let progress = Arc::new(Progress::default());
     let engine_stop = CancellationToken::new();
@@ -171,7 +171,7 @@ pub async fn run(
             watch(&Watch { published, simulated: now.since(start), progress: progress.snapshot() });
             let told = stop.is_cancelled();
             let late = !options.keep && began.elapsed() >= options.limit;
-            let all = !options.keep && now > end && found_all(&store, published).await;
+            let all = !options.keep && now > end && found_all(&*store, published).await;
             if told || late || all {
                 engine_stop.cancel();
                 return;
@@ -184,7 +184,7 @@ pub async fn run(
     };
     let (ran, ()) = tokio::join!(engine, director);
     ran?;
-    let mut report = compare(&newsroom, &store, &config, start, clock.now()).await?;
+    let mut report = compare(&newsroom, &*store, &config, start, clock.now()).await?;
     report.seconds = began.elapsed().as_secs_f64();
     report.data_dir = options.dir.display().to_string();
     store.close().await;
@@ -192,7 +192,7 @@ pub async fn run(
     Ok(report)
 }
 
-async fn found_all(store: &SqliteStore, published: usize) -> bool {
+async fn found_all(store: &dyn Store, published: usize) -> bool {
     let totals = store.totals().await.unwrap_or_else(|_| Totals::default());
     totals.articles >= published as u64
 }
@@ -210,7 +210,7 @@ pub fn config(options: &Options, newsroom: &Newsroom) -> Result<Config, DemoErro
 }
 
 /// Adds a newsroom's publishers as sources, as an operator would.
-pub async fn follow(newsroom: &Newsroom, store: &SqliteStore) -> Result<(), DemoError> {
+pub async fn follow(newsroom: &Newsroom, store: &dyn Store) -> Result<(), DemoError> {
     for publisher in newsroom.publishers() {
         store.add_source(source(publisher)).await?;
     }
@@ -236,7 +236,7 @@ fn source(publisher: &Publisher) -> NewSource {
 /// Lays what was gathered beside the truth.
 pub async fn compare(
     newsroom: &Newsroom,
-    store: &SqliteStore,
+    store: &dyn Store,
     config: &Config,
     start: Ts,
     now: Ts,
@@ -286,7 +286,7 @@ pub async fn compare(
 /// From publication to discovery, for what was published while we looked.
 async fn delays(
     newsroom: &Newsroom,
-    store: &SqliteStore,
+    store: &dyn Store,
     start: Ts,
 ) -> Result<(u64, u64), DemoError> {
     let mut delays = Vec::new();

@@ -7,6 +7,7 @@
 
 mod budget;
 mod intake;
+pub mod postgres;
 mod rulings;
 pub mod sqlite;
 
@@ -132,6 +133,9 @@ pub struct Stats {
 /// The boundary that both backends keep. Completion is not here: it is part of the store's commit.
 #[async_trait]
 pub trait Frontier: Send + Sync {
+    /// The rules of the house.
+    fn rules(&self) -> &Rules;
+
     /// Takes addresses in; each is known once.
     async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError>;
 

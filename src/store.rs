@@ -5,6 +5,8 @@
 //! pure functions of [`apply`]. The store makes no decision about the web.
 
 pub mod apply;
+mod forms;
+pub mod postgres;
 pub mod sqlite;
 
 use async_trait::async_trait;
@@ -17,6 +19,7 @@ use crate::model::{
     NewSource, Outcome, RobotsState, Source, TaskId, Ts,
 };
 
+pub use postgres::PgStore;
 pub use sqlite::SqliteStore;
 
 /// Discoveries that go into one commit at the most; more go ahead in chunks.
@@ -189,4 +192,7 @@ pub trait Store: Frontier {
 
     /// The store in figures.
     async fn totals(&self) -> Result<Totals, DbError>;
+
+    /// Writes what is waiting and closes; later calls are refused.
+    async fn close(&self);
 }

@@ -7,7 +7,7 @@ use super::out::Out;
 use super::{Context, Failure, text};
 use crate::config::Span;
 use crate::model::{Article, ArticleId, ArticleRow, Ts};
-use crate::store::{ArticleFilter, Store};
+use crate::store::ArticleFilter;
 
 /// Lists and shows what was read
 #[derive(Debug, Subcommand)]
@@ -148,7 +148,7 @@ async fn show(wanted: &str, context: &Context) -> Result<(), Failure> {
             let address = feedmill_formats::url::parse(wanted).map_err(|error| {
                 Failure::usage(error.code(), format!("`{wanted}` is {message}: {error}"))
             })?;
-            ArticleId::of(&feedmill_formats::url::key(&address, &store.frontier().rules().key))
+            ArticleId::of(&feedmill_formats::url::key(&address, &store.rules().key))
         }
     };
     let Some((article, body)) = store.article(id).await? else {

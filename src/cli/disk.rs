@@ -69,14 +69,15 @@ fn verdict(free: u64, limit: u64) -> String {
 
 /// What takes room, each with its name.
 fn places_of(config: &Config) -> Vec<(String, PathBuf)> {
-    let database = config.database_path();
-    let mut wal = database.clone().into_os_string();
-    wal.push("-wal");
-    let mut places = vec![
-        ("database".to_owned(), database),
-        ("write-ahead log".to_owned(), wal.into()),
-        ("archive".to_owned(), config.archive_dir()),
-    ];
+    let mut places = vec![("archive".to_owned(), config.archive_dir())];
+    // A server's database takes room elsewhere.
+    if config.postgres_url().is_none() {
+        let database = config.database_path();
+        let mut wal = database.clone().into_os_string();
+        wal.push("-wal");
+        places.push(("database".to_owned(), database));
+        places.push(("write-ahead log".to_owned(), wal.into()));
+    }
     let sinks = config.sinks.keys();
     places.extend(sinks.filter_map(|name| Some((format!("sink {name}"), config.sink_dir(name)?))));
     places

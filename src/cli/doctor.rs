@@ -13,7 +13,7 @@ use super::places::{self, Access};
 use super::{Context, Failure, migrate::connect, text};
 use crate::clock::Clock;
 use crate::config::{Config, Loaded};
-use crate::db::{DbError, EngineLock, migrate};
+use crate::db::{DbError, EngineLock, PgDb, migrate};
 use crate::model::Ts;
 
 /// Checks that everything is in place, and says what to do when it is not
@@ -45,9 +45,9 @@ impl Check {
     }
 }
 
-pub(super) fn run(context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let checks = match context.load() {
-        Ok(loaded) => examine(&loaded, &context.clock),
+        Ok(loaded) => examine(&loaded, &context.clock).await,
         Err(failure) => vec![Check::new("configuration", Health::Fail, failure.message)],
     };
     let failed = checks.iter().filter(|check| check.health == Health::Fail).count();
@@ -71,10 +71,13 @@ fn line(check: &Check, out: &Out) -> String {
     format!("{}  {:<16} {}", out.paint(tone, word), check.name, text::one_line(&check.message))
 }
 
-fn examine(loaded: &Loaded, clock: &Clock) -> Vec<Check> {
+async fn examine(loaded: &Loaded, clock: &Clock) -> Vec<Check> {
     let config = &loaded.config;
     let mut checks = vec![configuration(loaded), directory("data directory", &config.data_dir)];
-    checks.extend(database(config));
+    checks.extend(match config.postgres_url() {
+        Some(url) => server(url).await,
+        None => database(config),
+    });
     checks.push(engine(config));
     checks.push(room(config));
     checks.push(directory("archive", &config.archive_dir()));
@@ -106,6 +109,23 @@ fn directory(name: &str, dir: &Path) -> Check {
                 "cannot write to {shown}: {error}; change its owner, or choose another directory"
             );
             Check::new(name, Health::Fail, message)
+        }
+    }
+}
+
+async fn server(url: &str) -> Vec<Check> {
+    let looked = async {
+        let db = PgDb::connect(url, None).await?;
+        let steps = migrate::postgres::status(&db.client().await?).await;
+        Ok::<_, DbError>((db.place(), steps))
+    };
+    match looked.await {
+        Ok((place, steps)) => {
+            vec![Check::new("database", Health::Ok, format!("{place} answers")), schema(steps)]
+        }
+        Err(error) => {
+            let message = format!("{error}; does it run, and does database.url lead to it?");
+            vec![Check::new("database", Health::Fail, message)]
         }
     }
 }
@@ -201,17 +221,17 @@ mod tests {
         checks.iter().find(|check| check.name == name).map(|check| check.health).unwrap()
     }
 
-    #[test]
-    fn a_fresh_directory_is_healthy_and_stays_empty() {
+    #[tokio::test]
+    async fn a_fresh_directory_is_healthy_and_stays_empty() {
         let dir = tempfile::tempdir().unwrap();
-        let checks = examine(&fresh(dir.path()), &Clock::system());
+        let checks = examine(&fresh(dir.path()), &Clock::system()).await;
         assert!(checks.iter().all(|check| check.health != Health::Fail), "{checks:?}");
         assert_eq!(health(&checks, "contact"), Health::Warn);
         assert_eq!(places::taken(dir.path()).unwrap().files, 0);
     }
 
-    #[test]
-    fn what_is_wrong_is_found() {
+    #[tokio::test]
+    async fn what_is_wrong_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let mut loaded = fresh(dir.path());
         std::fs::create_dir(&loaded.config.data_dir).unwrap();
@@ -223,7 +243,7 @@ mod tests {
         std::fs::write(dir.path().join("file"), "").unwrap();
         loaded.config.archive.dir = dir.path().join("file/archive");
         loaded.config.retention.min_free = Size::bytes(u64::MAX);
-        let checks = examine(&loaded, &Clock::manual(Ts::from_ms(0)));
+        let checks = examine(&loaded, &Clock::manual(Ts::from_ms(0))).await;
         for name in ["database", "archive", "disk space", "clock"] {
             assert_eq!(health(&checks, name), Health::Fail, "{name}");
         }

@@ -5,9 +5,8 @@ use serde_json::json;
 
 use super::out::Out;
 use super::{Context, Failure, submit, text};
-use crate::frontier::{Counts, Frontier, Stats, TaskFilter};
+use crate::frontier::{Counts, Stats, TaskFilter};
 use crate::model::{Kind, Origin, Status, Task, TaskId, Ts};
-use crate::store::Store;
 
 /// Looks at the queue of addresses and adds to it
 #[derive(Debug, Subcommand)]

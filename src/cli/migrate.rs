@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Context, Failure, text};
 use crate::config::Config;
-use crate::db::{Connection, DbError, EngineLock, migrate};
+use crate::db::{Connection, DbError, EngineLock, PgDb, migrate};
 
 /// Shows and takes the steps of the database's schema
 #[derive(Debug, Subcommand)]
@@ -28,16 +28,20 @@ pub(super) enum Command {
     Status,
 }
 
-pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Failure> {
     let config = context.load()?.config;
     match command {
-        Command::Up => up(&config, context),
-        Command::Down { steps, yes } => down(&config, *steps, *yes, context),
-        Command::Status => status(&config, context),
+        Command::Up => told_up(&up(&config).await?, context),
+        Command::Down { steps, yes } => down(&config, *steps, *yes, context).await,
+        Command::Status => told_status(&status(&config).await?, context),
     }
 }
 
-fn up(config: &Config, context: &Context) -> Result<(), Failure> {
+async fn up(config: &Config) -> Result<Vec<&'static str>, Failure> {
+    if let Some(url) = config.postgres_url() {
+        let db = PgDb::connect(url, None).await?;
+        return Ok(migrate::postgres::up(&mut db.client().await?).await?);
+    }
     let path = config.database_path();
     let dir = path.parent().unwrap_or(&config.data_dir);
     fs::create_dir_all(dir).map_err(|error| {
@@ -45,23 +49,31 @@ fn up(config: &Config, context: &Context) -> Result<(), Failure> {
     })?;
     let mut conn = connect(config, OpenFlags::SQLITE_OPEN_CREATE)?;
     conn.pragma_update(None, "journal_mode", "WAL").map_err(DbError::from)?;
-    let taken = migrate::up(&mut conn)?;
-    let told = match taken.as_slice() {
+    Ok(migrate::up(&mut conn)?)
+}
+
+fn told_up(taken: &[&str], context: &Context) -> Result<(), Failure> {
+    let told = match taken {
         [] => "the schema is current".to_owned(),
         names => format!("took {}", names.join(", ")),
     };
     context.out.done(&json!({ "taken": taken }), &told)
 }
 
-fn down(config: &Config, steps: usize, yes: bool, context: &Context) -> Result<(), Failure> {
-    if EngineLock::is_held(&config.database_path()) {
+async fn down(config: &Config, steps: usize, yes: bool, context: &Context) -> Result<(), Failure> {
+    if config.postgres_url().is_none() && EngineLock::is_held(&config.database_path()) {
         let message = "an engine runs on this database: stop it first";
         return Err(Failure::failed("engine_running", message));
     }
-    let mut conn = connect(config, OpenFlags::empty())?;
     let what = format!("Take back {} and lose what they hold", text::count(steps as u64, "step"));
     context.out.confirm(yes, &what)?;
-    let taken = migrate::down(&mut conn, steps)?;
+    let taken = match config.postgres_url() {
+        Some(url) => {
+            let db = PgDb::connect(url, None).await?;
+            migrate::postgres::down(&mut db.client().await?, steps).await?
+        }
+        None => migrate::down(&mut connect(config, OpenFlags::empty())?, steps)?,
+    };
     let told = match taken.as_slice() {
         [] => "there is no step to take back".to_owned(),
         names => format!("took back {}", names.join(", ")),
@@ -69,13 +81,20 @@ fn down(config: &Config, steps: usize, yes: bool, context: &Context) -> Result<(
     context.out.done(&json!({ "taken_back": taken }), &told)
 }
 
-fn status(config: &Config, context: &Context) -> Result<(), Failure> {
-    let steps = if config.database_path().exists() {
-        migrate::status(&connect(config, OpenFlags::empty())?)?
+pub(super) async fn status(config: &Config) -> Result<Vec<migrate::Step>, DbError> {
+    if let Some(url) = config.postgres_url() {
+        let db = PgDb::connect(url, None).await?;
+        return migrate::postgres::status(&db.client().await?).await;
+    }
+    if config.database_path().exists() {
+        migrate::status(&connect(config, OpenFlags::empty())?)
     } else {
         // Looking must not make the file.
-        migrate::status(&Connection::open_in_memory().map_err(DbError::from)?)?
-    };
+        migrate::status(&Connection::open_in_memory()?)
+    }
+}
+
+fn told_status(steps: &[migrate::Step], context: &Context) -> Result<(), Failure> {
     context.out.emit(&json!({ "steps": steps }), |out| {
         let state = |applied| if applied { "applied" } else { "missing" }.to_owned();
         let rows = steps.iter().map(|step| [step.name.to_owned(), state(step.applied)]);

@@ -11,7 +11,6 @@ use super::{Context, Failure, text};
 use crate::app::{self, Mode, Progress, RunOptions, Snapshot};
 use crate::config::{Config, Loaded};
 use crate::model::Lane;
-use crate::store::Store;
 
 /// Follows the sources until it is stopped
 ///

@@ -10,7 +10,7 @@ use crate::config::Span;
 use crate::fetch::Guard;
 use crate::model::{Kind, Source, Status, Ts};
 use crate::sources::{Wanted, specify};
-use crate::store::{ChannelState, Store};
+use crate::store::ChannelState;
 
 /// Adds, shows and changes the publishers that are followed
 #[derive(Debug, Subcommand)]

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 
 use super::run::progress_line;
 use super::{Context, Failure, text};
-use crate::frontier::{Frontier, SubmitReport};
+use crate::frontier::SubmitReport;
 use crate::model::{Kind, NewTask, Origin, Source, SourceId};
-use crate::store::Store;
 
 /// Addresses that go to the store at once.
 const BATCH: usize = 1_000;

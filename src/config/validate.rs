@@ -88,17 +88,19 @@ impl Found {
     /// Never tells the value: it may hold a password.
     fn database(&mut self, url: &str) {
         let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
-        let advice = "leave it empty for the embedded store, or write file:/path/to/feedmill.db";
+        let advice = "leave it empty for the embedded store, or write file:/path/to/feedmill.db or \
+            postgres://user:password@host:5432/name";
         match scheme.as_str() {
             _ if url.is_empty() => {}
             "file" if !url.trim_start_matches("file:").trim_matches('/').is_empty() => {}
             "file" => self.refuse("database.url", format!("names no file: {advice}")),
+            "postgres" | "postgresql" if url.parse::<tokio_postgres::Config>().is_ok() => {}
             "postgres" | "postgresql" => {
-                let message = "names PostgreSQL, which arrives with a later version";
-                self.refuse("database.url", format!("{message}: {advice}"));
+                self.refuse("database.url", format!("cannot be read: {advice}"));
             }
             "mysql" | "mariadb" => {
-                let message = "names MySQL, which is not supported: use the embedded store";
+                let message =
+                    "names MySQL, which is not supported: use PostgreSQL or the embedded store";
                 self.refuse("database.url", format!("{message} ({advice})"));
             }
             _ => self.refuse("database.url", format!("is no known database: {advice}")),
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_embedded_database_is_accepted() {
+    fn a_database_is_embedded_or_postgresql() {
         for (url, words) in [
             ("", None),
             ("file:/var/feeds.db", None),
@@ -250,9 +252,10 @@ mod tests {
             ("file:feeds.db", None),
             ("file:", Some("names no file")),
             ("file:///", Some("names no file")),
-            ("postgres://ann:hunter2@db.example/news", Some("arrives with a later version")),
-            ("postgresql://ann:hunter2@db.example/news", Some("arrives with a later version")),
-            ("mysql://ann:hunter2@db.example/news", Some("not supported: use the embedded store")),
+            ("postgres://ann:hunter2@db.example/news", None),
+            ("postgresql://ann:hunter2@db.example/news", None),
+            ("postgres://ann:hunter2@db.example:x/news", Some("cannot be read")),
+            ("mysql://ann:hunter2@db.example/news", Some("not supported: use PostgreSQL")),
             ("/var/hunter2.db", Some("is no known database")),
         ] {
             let mut config = Config::default();

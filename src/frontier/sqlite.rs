@@ -52,12 +52,6 @@ impl SqliteFrontier {
         }
     }
 
-    /// The rules of the house.
-    #[must_use]
-    pub fn rules(&self) -> &Rules {
-        &self.rules
-    }
-
     /// Wakes whoever waits for work.
     pub fn wake(&self) {
         self.changed.notify_one();
@@ -83,6 +77,10 @@ impl SqliteFrontier {
 
 #[async_trait]
 impl Frontier for SqliteFrontier {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
     async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
         let mut report = SubmitReport::default();
         let mut candidates = Vec::with_capacity(batch.len());

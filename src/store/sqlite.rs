@@ -44,11 +44,6 @@ impl SqliteStore {
     pub const fn frontier(&self) -> &SqliteFrontier {
         &self.frontier
     }
-
-    /// Writes what is waiting and closes.
-    pub async fn close(&self) {
-        self.db.close().await;
-    }
 }
 
 #[async_trait]
@@ -175,10 +170,17 @@ impl Store for SqliteStore {
     async fn totals(&self) -> Result<Totals, DbError> {
         self.db.read(read::totals).await
     }
+
+    async fn close(&self) {
+        self.db.close().await;
+    }
 }
 
 #[async_trait]
 impl Frontier for SqliteStore {
+    fn rules(&self) -> &Rules {
+        self.frontier.rules()
+    }
     async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
         self.frontier.submit(batch).await
     }

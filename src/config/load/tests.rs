@@ -395,7 +395,7 @@ fn a_secret_can_come_from_a_file() {
 
 #[test]
 fn a_refused_database_tells_the_variable_and_not_the_password() {
-    let env = [("FRONTIER_DB_URL", "postgres://ann:hunter2@db.example/news")];
+    let env = [("FRONTIER_DB_URL", "mysql://ann:hunter2@db.example/news")];
     let told = load(&options(&env, &[])).unwrap_err().to_string();
     assert!(
         told.starts_with("`database.url` in the environment (FRONTIER_DB_URL) names"),

@@ -11,10 +11,8 @@ use crate::model::{
     ArticleFact, ArticleId, EntryFact, EntryId, FeedFact, FetchRecord, NewEvent, RobotsFact,
     SourceId, TaskId, Ts, Verdict,
 };
+use crate::store::forms::{pack, to_json};
 use crate::store::{Commit, Committed, SinkCursor, apply};
-
-/// How hard article texts are compressed.
-const TEXT_LEVEL: i32 = 3;
 
 /// A commit with the addresses that it found, normalised.
 pub(super) struct Ready {
@@ -261,8 +259,7 @@ fn put_article(
             |row| row.get(0),
         )?;
     if changed {
-        let packed = zstd::bulk::compress(fact.text.as_bytes(), TEXT_LEVEL)
-            .map_err(|error| DbError::Engine(error.to_string()))?;
+        let packed = pack(&fact.text)?;
         conn.prepare_cached("INSERT OR REPLACE INTO article_text(row, zstd) VALUES(?1, ?2)")?
             .execute((at, packed))?;
     }
@@ -307,8 +304,4 @@ pub(super) fn save_sink(
         now.ms(),
     ))?;
     Ok(())
-}
-
-pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, DbError> {
-    serde_json::to_string(value).map_err(|error| DbError::Engine(error.to_string()))
 }

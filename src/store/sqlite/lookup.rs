@@ -6,9 +6,9 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::db::DbError;
 use crate::model::{
-    Ask, Entry, EntryId, Evidence, FeedState, Known, KnownEntry, RobotsState, TaskId, Ts, UrlHash,
-    Verdict,
+    Ask, EntryId, Evidence, FeedState, Known, KnownEntry, RobotsState, TaskId, Ts, UrlHash, Verdict,
 };
+use crate::store::forms;
 
 pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
     Ok(Known {
@@ -72,12 +72,5 @@ fn evidence(conn: &Connection, page: UrlHash) -> Result<Option<Evidence>, DbErro
         .query_row([page.as_bytes().as_slice()], |row| row.get(0))
         .optional()?;
     let Some(body) = body else { return Ok(None) };
-    let entry: Entry = serde_json::from_str(&body)
-        .map_err(|error| DbError::Corrupt { what: "entry", value: error.to_string() })?;
-    Ok(Some(Evidence {
-        title: entry.title,
-        summary: entry.summary,
-        authors: entry.authors.into_iter().filter_map(|person| person.name).collect(),
-        published: entry.published,
-    }))
+    Ok(Some(forms::evidence(forms::from_json("entry", &body)?)))
 }

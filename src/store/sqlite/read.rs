@@ -1,9 +1,7 @@
 //! Reading back what is kept.
 
-use feedmill_formats::decode;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
-use serde::de::DeserializeOwned;
 
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
@@ -11,17 +9,11 @@ use crate::model::{
     ArticleId, ArticleRow, Code, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, RawRef,
     SourceId, TaskId, Ts,
 };
+use crate::store::forms::{from_json, unpack};
 use crate::store::{ArticleFilter, SinkCursor, Totals};
-
-/// A text never inflates beyond this.
-const TEXT_LIMIT: usize = 64 << 20;
 
 const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
     a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
-
-fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, DbError> {
-    serde_json::from_str(text).map_err(|error| DbError::Corrupt { what, value: error.to_string() })
-}
 
 fn fetch_id(bytes: Option<[u8; 16]>) -> Option<FetchId> {
     bytes.map(FetchId::from_bytes)
@@ -64,10 +56,7 @@ pub(super) fn article_with_text(
     let packed: Vec<u8> = conn
         .prepare_cached("SELECT zstd FROM article_text WHERE row = ?1")?
         .query_row([row], |row| row.get(0))?;
-    let corrupt = |value: String| DbError::Corrupt { what: "article text", value };
-    let text = decode::unzstd(&packed, TEXT_LIMIT).map_err(|error| corrupt(error.to_string()))?;
-    let text = String::from_utf8(text).map_err(|error| corrupt(error.to_string()))?;
-    Ok(Some((article, text)))
+    Ok(Some((article, unpack(&packed)?)))
 }
 
 pub(super) fn articles(

@@ -1,17 +1,14 @@
 //! The registry of sources: a source's channels are recurring tasks that it owns.
 
 use rusqlite::{Connection, OptionalExtension};
-use serde_json::json;
 
-use super::commit::{put_event, to_json};
+use super::commit::put_event;
 use crate::db::DbError;
 use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, revive, take};
 use crate::frontier::{Rules, admit};
-use crate::model::{
-    Code, EventKind, Kind, NewEvent, NewSource, NewTask, Origin, Source, SourceId, Status, TaskId,
-    Ts, new_uuid,
-};
+use crate::model::{Code, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
 use crate::store::ChannelState;
+use crate::store::forms::{channels, switched, to_json};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) fn add(
@@ -35,22 +32,6 @@ pub(super) fn add(
     take(conn, &candidates, now, rules)?;
     revive(conn, source, now)?;
     by_id(conn, source)
-}
-
-/// The recurring tasks that follow a source.
-fn channels(new: &NewSource, source: SourceId) -> Vec<NewTask> {
-    let channel = |kind, url: &String| NewTask {
-        url: url.clone(),
-        kind,
-        origin: Origin::Manual,
-        source: Some(source),
-        base_priority: new.priority,
-        depth: 0,
-        parent: None,
-        not_before: None,
-    };
-    let feeds = new.feed_urls.iter().map(|url| channel(Kind::Feed, url));
-    feeds.chain(new.sitemap_urls.iter().map(|url| channel(Kind::Sitemap, url))).collect()
 }
 
 fn by_id(conn: &Connection, id: SourceId) -> Result<Option<Source>, DbError> {
@@ -131,21 +112,13 @@ pub(super) fn set_enabled(
         "UPDATE source SET enabled_at = ?2, disable_reason = ?3 WHERE id = ?1",
         (source.id.0, enabled_at, disabled),
     )?;
-    let kind = if disabled.is_some() {
+    if disabled.is_some() {
         park(conn, source.id)?;
-        EventKind::SourceDisabled
     } else {
         resume(conn, source.id, now)?;
         revive(conn, source.id, now)?;
-        EventKind::SourceEnabled
-    };
-    let event = NewEvent {
-        kind,
-        subject: source.uuid,
-        source: Some(source.id),
-        payload: json!({"name": source.spec.name, "reason": disabled}),
-    };
-    put_event(conn, &event, now)?;
+    }
+    put_event(conn, &switched(&source, disabled), now)?;
     by_id(conn, source.id)
 }
 

@@ -1,0 +1,182 @@
+//! The frontier on PostgreSQL, shared by several processes.
+//!
+//! The tables are those of the embedded one: a row of `host` is the head of a queue and its lease,
+//! `queue` holds what may be handed out now, `delayed` what waits for its time, `task` the history.
+//! A host with k requests at a time has k rows, its slots; the row of slot 0 is the lock of them
+//! all. Whoever waits for locks takes them in one statement, in the order of their ids, and takes no
+//! more afterwards; claims wait for none. So nobody waits in a circle, and what is read after the
+//! locks is what the last holder left. Leases of a process that died run out by themselves.
+
+mod admin;
+mod claim;
+mod complete;
+mod rows;
+mod sources;
+mod strikes;
+mod submit;
+mod terms;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use super::{
+    Extension, Frontier, HostPatch, Rejected, Rules, Stats, SubmitReport, TaskFilter, admit,
+};
+use crate::db::postgres::WORK;
+use crate::db::{DbError, PgDb};
+use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
+
+pub(crate) use complete::{Completed, Leases, settle};
+pub(crate) use rows::{
+    SOURCE_COLUMNS, int, lock, lock_held, maybe, maybe_code, maybe_ts, named, narrow, now,
+    queue_ids, read_source, renew_tops,
+};
+pub(crate) use sources::{owned_queues, park, parked_queues, resume, revive};
+pub(crate) use submit::take;
+
+/// Addresses that go into one transaction at the most.
+const CHUNK: usize = 5_000;
+/// Every so many leases, one goes to the host that waits longest.
+const FAIR: usize = 10;
+
+/// The frontier on PostgreSQL.
+#[derive(Clone, Debug)]
+pub struct PgFrontier {
+    db: PgDb,
+    rules: Arc<Rules>,
+    changed: Arc<Notify>,
+    /// Leases that this process handed out.
+    handed_out: Arc<AtomicUsize>,
+}
+
+impl PgFrontier {
+    /// A frontier on an open database.
+    #[must_use]
+    pub fn new(db: PgDb, rules: Rules) -> Self {
+        Self { db, rules: Arc::new(rules), changed: Arc::default(), handed_out: Arc::default() }
+    }
+
+    /// Wakes whoever waits for work in this process.
+    pub fn wake(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Wakes whoever waits for work, in all processes.
+    pub(crate) async fn announce(&self, channel: &str) {
+        self.wake();
+        // Nothing is lost when this fails: everybody also looks by itself.
+        if let Ok(client) = self.db.client().await
+            && let Err(error) = client.batch_execute(&format!("NOTIFY {channel}")).await
+        {
+            tracing::debug!(%error, "cannot tell other processes");
+        }
+    }
+
+    /// Ends every lease. Only for somebody who knows that no engine runs.
+    pub async fn free_leases(&self) -> Result<u64, DbError> {
+        strikes::free_leases(&self.db, &self.rules).await
+    }
+
+    async fn submit_chunk(&self, batch: &[NewTask]) -> Result<SubmitReport, DbError> {
+        let mut report = SubmitReport::default();
+        let mut candidates = Vec::with_capacity(batch.len());
+        for new in batch {
+            match admit(new, &self.rules) {
+                Ok(candidate) => candidates.push(candidate),
+                Err(rejected) => report.rejected.push(rejected),
+            }
+        }
+        let names = candidates.iter().map(|new| new.host.as_str()).collect();
+        let queues = queue_ids(&self.db, names, &self.rules).await?;
+        let ids: Vec<i64> = queues.values().copied().collect();
+        let mut client = self.db.client().await?;
+        let tx = client.transaction().await?;
+        lock(&tx, &ids).await?;
+        let now = now(&self.db, &tx).await?;
+        let taken = take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;
+        renew_tops(&tx, &ids).await?;
+        tx.commit().await?;
+        (report.new, report.known, report.raised) = (taken.new, taken.known, taken.raised);
+        report.rejected.extend(taken.collided.into_iter().map(Rejected::collided));
+        Ok(report)
+    }
+
+    /// How many of the next `n` leases go to those who wait longest.
+    fn fair_share(&self, n: usize) -> usize {
+        let before = self.handed_out.load(Ordering::Relaxed);
+        (before.saturating_add(n)) / FAIR - before / FAIR
+    }
+}
+
+#[async_trait]
+impl Frontier for PgFrontier {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
+        let mut report = SubmitReport::default();
+        for chunk in batch.chunks(CHUNK) {
+            let part = self.submit_chunk(chunk).await?;
+            report.new += part.new;
+            report.known += part.known;
+            report.raised += part.raised;
+            report.rejected.extend(part.rejected);
+        }
+        if report.new + report.raised > 0 {
+            self.announce(WORK).await;
+        }
+        Ok(report)
+    }
+
+    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
+        if n == 0 || lanes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fair = self.fair_share(n);
+        let leases = claim::claim(&self.db, n, fair, lanes, &self.rules).await?;
+        self.handed_out.fetch_add(leases.len(), Ordering::Relaxed);
+        Ok(leases)
+    }
+
+    async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {
+        terms::renew(&self.db, lease, &self.rules).await
+    }
+
+    async fn extend(&self, lease: LeaseId, host: &str) -> Result<Extension, DbError> {
+        terms::extend(&self.db, lease, host, &self.rules).await
+    }
+
+    async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
+        admin::next_due(&self.db, lanes).await
+    }
+
+    async fn has_work(&self, lanes: &[Lane]) -> Result<bool, DbError> {
+        admin::has_work(&self.db, lanes).await
+    }
+
+    async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    async fn set_host(&self, host: &str, patch: HostPatch) -> Result<(), DbError> {
+        admin::set_host(&self.db, host, &patch, &self.rules).await?;
+        self.announce(WORK).await;
+        Ok(())
+    }
+
+    async fn maintain(&self) -> Result<u64, DbError> {
+        rows::repair(&self.db).await
+    }
+
+    async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {
+        admin::list(&self.db, &filter).await
+    }
+
+    async fn stats(&self) -> Result<Stats, DbError> {
+        admin::stats(&self.db).await
+    }
+}

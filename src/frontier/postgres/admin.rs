@@ -1,0 +1,179 @@
+//! Looking at the frontier, and an operator's word about a host.
+
+use super::claim::top_column;
+use super::rows::{
+    PACE_COLUMNS, TASK_COLUMNS, TASK_JOINS, fit_slots, int, lock, maybe, named, now, queue_ids,
+    read_pace, read_task, renew_tops,
+};
+use crate::db::postgres::{Given, Tx, first, rows, run};
+use crate::db::{DbError, PgDb};
+use crate::frontier::{HostPatch, Rules, Stats, TaskFilter, queue_key};
+use crate::model::{Code, Kind, Lane, Task, Ts};
+
+/// Tasks by filter, oldest first.
+pub(super) async fn list(db: &PgDb, filter: &TaskFilter) -> Result<Vec<Task>, DbError> {
+    let after = filter.after.unwrap_or(0);
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    let numbers = [
+        ("t.status", filter.status.map(|status| status.number())),
+        ("t.kind", filter.kind.map(|kind| kind.number())),
+        ("t.origin", filter.origin.map(|origin| origin.number())),
+    ];
+    let mut conditions = vec!["t.id > $1".to_owned()];
+    let mut given: Vec<Given<'_>> = vec![&after, &limit];
+    for (column, number) in &numbers {
+        if let Some(number) = number {
+            given.push(number);
+            conditions.push(format!("{column} = ${}::bigint", given.len()));
+        }
+    }
+    if let Some(host) = &filter.host {
+        given.push(host);
+        conditions.push(format!("h.name = ${}", given.len()));
+    }
+    if let Some(source) = &filter.source {
+        given.push(source);
+        conditions.push(format!("${} IN (s.uuid, s.name)", given.len()));
+    }
+    let sql = format!(
+        "SELECT {TASK_COLUMNS} FROM task t {TASK_JOINS} WHERE {} ORDER BY t.id LIMIT $2",
+        conditions.join(" AND ")
+    );
+    let client = db.client().await?;
+    rows(&client, &sql, &given).await?.iter().map(|row| read_task(row, 0)).collect()
+}
+
+/// The frontier in figures.
+pub(super) async fn stats(db: &PgDb) -> Result<Stats, DbError> {
+    let mut stats = Stats { next_due: next_due(db, Lane::ALL).await?, ..Stats::default() };
+    let client = db.client().await?;
+    let by_kind = rows(
+        &client,
+        "SELECT t.kind, t.status, t.retry > 0, l.id IS NOT NULL, count(*) FROM task t
+         LEFT JOIN host l ON l.queue_id = t.host_id AND l.lease_task = t.id
+         GROUP BY 1, 2, 3, 4 ORDER BY 1",
+        &[],
+    )
+    .await?;
+    for row in &by_kind {
+        let kind = named("kind", row, 0, Kind::from_number)?;
+        let (status, failed, leased): (i64, bool, bool) =
+            (int(row, 1)?, row.try_get(2)?, row.try_get(3)?);
+        stats.count(kind, status, failed, leased, count(int(row, 4)?));
+    }
+    let dead = rows(
+        &client,
+        "SELECT f.last_error, count(*) FROM task t JOIN fetch_state f ON f.task_id = t.id
+         WHERE t.status = 2 AND f.last_error IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1",
+        &[],
+    )
+    .await?;
+    for row in &dead {
+        stats.dead_by_code.push((named("code", row, 0, Code::from_number)?, count(int(row, 1)?)));
+    }
+    let sql = "SELECT (SELECT count(*) FROM host WHERE slot = 0), (SELECT count(*) FROM queue)
+        + (SELECT count(*) FROM delayed WHERE due <= coalesce($1, feedmill_now()))";
+    if let Some(row) = first(&client, sql, &[&db.given_now()]).await? {
+        (stats.hosts, stats.due) = (count(int(&row, 0)?), count(int(&row, 1)?));
+    }
+    Ok(stats)
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// When the next task of these lanes can be handed out.
+pub(super) async fn next_due(db: &PgDb, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
+    let of_lane = |lane: &Lane| {
+        let (top, lane) = (top_column(*lane), lane.number());
+        format!(
+            "(SELECT d.due FROM delayed d JOIN task t ON t.id = d.task_id WHERE t.lane = {lane}
+               ORDER BY d.due LIMIT 1)
+             UNION ALL (SELECT h.next_at FROM generate_series(1, 10) AS p(prio) CROSS JOIN LATERAL
+               (SELECT next_at FROM host WHERE {top} = p.prio ORDER BY next_at LIMIT 1) h)"
+        )
+    };
+    let lanes: Vec<String> = lanes.iter().map(of_lane).collect();
+    if lanes.is_empty() {
+        return Ok(None);
+    }
+    let sql = format!("SELECT min(due) FROM ({}) AS n(due)", lanes.join(" UNION ALL "));
+    let client = db.client().await?;
+    let row = first(&client, &sql, &[]).await?;
+    Ok(row.map(|row| maybe(&row, 0)).transpose()?.flatten().map(Ts::from_ms))
+}
+
+/// Whether a task of these lanes is due on a host that is not blocked.
+pub(super) async fn has_work(db: &PgDb, lanes: &[Lane]) -> Result<bool, DbError> {
+    let client = db.client().await?;
+    for lane in lanes {
+        let sql = format!(
+            "SELECT EXISTS(SELECT 1 FROM host WHERE {top} IS NOT NULL AND blocked_until <= n.now)
+               OR EXISTS(SELECT 1 FROM delayed d JOIN task t ON t.id = d.task_id
+                 JOIN host h ON h.id = t.host_id
+                 WHERE d.due <= n.now AND t.lane = $2::bigint AND h.blocked_until <= n.now)
+             FROM (SELECT coalesce($1, feedmill_now()) AS now) n",
+            top = top_column(*lane)
+        );
+        let row = first(&client, &sql, &[&db.given_now(), &lane.number()]).await?;
+        if row.map(|row| row.try_get(0)).transpose()?.unwrap_or(false) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Applies what an operator says about a host.
+pub(super) async fn set_host(
+    db: &PgDb,
+    host: &str,
+    patch: &HostPatch,
+    rules: &Rules,
+) -> Result<(), DbError> {
+    let name = queue_key(host, &rules.groups);
+    let ids = queue_ids(db, [name].into(), rules).await?;
+    let Some(queue) = ids.get(name) else { return Ok(()) };
+    let mut client = db.client().await?;
+    let tx = client.transaction().await?;
+    lock(&tx, &[*queue]).await?;
+    if let Some(delay) = patch.delay {
+        let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+        run(&tx, "UPDATE host SET rate_ms = $2 WHERE queue_id = $1", &[queue, &ms]).await?;
+    }
+    if let Some(slots) = patch.concurrency {
+        let slots = i32::try_from(slots.max(1)).unwrap_or(i32::MAX);
+        run(&tx, "UPDATE host SET concurrency = $2 WHERE queue_id = $1", &[queue, &slots]).await?;
+        fit_slots(&tx, &[*queue]).await?;
+        renew_tops(&tx, &[*queue]).await?;
+    }
+    if let Some(until) = patch.blocked_until {
+        block(db, &tx, *queue, until, rules).await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn block(
+    db: &PgDb,
+    tx: &Tx<'_>,
+    queue: i64,
+    until: Ts,
+    rules: &Rules,
+) -> Result<(), DbError> {
+    let now = now(db, tx).await?;
+    let sql = format!("SELECT {PACE_COLUMNS} FROM host WHERE id = $1");
+    let Some(row) = first(tx, &sql, &[&queue]).await? else { return Ok(()) };
+    // Lifting a block leaves the ordinary pause in place. A lease that runs out meanwhile is not
+    // handed out again before the block ends.
+    let next = until.max(now.after(read_pace(&row, 0)?.pause(rules.delay)));
+    run(
+        tx,
+        "UPDATE host SET blocked_until = $2,
+           next_at = CASE WHEN lease_id IS NULL THEN $3 ELSE greatest(next_at, $2) END
+         WHERE queue_id = $1",
+        &[&queue, &until.ms(), &next.ms()],
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,501 @@
+//! Handing tasks out: a slot of a host becomes the lease.
+//!
+//! A claim waits for nobody: slots and heads that another transaction holds are passed over. It
+//! first locks slots that are due, and looks at their queues in later statements only: what it sees
+//! then is what the last holder of the lock left.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use deadpool_postgres::{Client, GenericClient};
+use feedmill_formats::url as web;
+use tokio_postgres::Row;
+
+use super::rows::{
+    PACE_COLUMNS, SOURCE_COLUMNS, TASK_COLUMNS, TASK_JOINS, enqueue, int, maybe, named, narrow,
+    read_pace, read_place, read_source, read_task, renew_tops,
+};
+use super::strikes::strike;
+use crate::db::postgres::{Tx, column, first, rows, run};
+use crate::db::{DbError, PgDb};
+use crate::frontier::{Pace, Rules, rulings};
+use crate::model::{
+    Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, Task, Ts, UrlHash, Validators,
+};
+
+/// Tasks whose time has come that one claim moves into the queue at the most.
+const PROMOTE: i64 = 1_000;
+
+/// Slots of one host that a claim looks at, at the most.
+const ROUNDS: usize = 100;
+
+/// The column of `host` that holds a lane's highest queued priority.
+pub(super) const fn top_column(lane: Lane) -> &'static str {
+    match lane {
+        Lane::Poll => "top_poll",
+        Lane::Page => "top_page",
+        Lane::Media => "top_media",
+    }
+}
+
+/// A slot that is due and locked.
+pub(super) struct Slot {
+    pub(super) id: i64,
+    pub(super) queue: i64,
+    tops: [Option<i64>; 3],
+    last_lane: Option<Lane>,
+    pub(super) lease_task: Option<i64>,
+    pub(super) pace: Pace,
+    concurrency: u32,
+}
+
+/// The columns that [`read_slot`] reads.
+fn slot_columns() -> String {
+    format!(
+        "id, queue_id, top_poll, top_page, top_media, last_lane, lease_task, concurrency, \
+         {PACE_COLUMNS}"
+    )
+}
+
+fn read_slot(row: &Row) -> Result<Slot, DbError> {
+    Ok(Slot {
+        id: int(row, 0)?,
+        queue: int(row, 1)?,
+        tops: [maybe(row, 2)?, maybe(row, 3)?, maybe(row, 4)?],
+        last_lane: maybe(row, 5)?.map(|_| named("lane", row, 5, Lane::from_number)).transpose()?,
+        lease_task: maybe(row, 6)?,
+        concurrency: narrow("concurrency", row, 7)?,
+        pace: read_pace(row, 8)?,
+    })
+}
+
+/// The slots in these rows.
+pub(super) async fn load_slots<C: GenericClient>(
+    client: &C,
+    condition: &str,
+    ids: &[i64],
+) -> Result<Vec<Slot>, DbError> {
+    let sql = format!("SELECT {} FROM host WHERE {condition} ORDER BY id", slot_columns());
+    rows(client, &sql, &[&ids]).await?.iter().map(read_slot).collect()
+}
+
+/// Hands out at most `n` tasks of these lanes: first `fair` ones of the hosts that wait longest,
+/// whatever their priority; then highest priority first, longest waiting host first.
+pub(super) async fn claim(
+    db: &PgDb,
+    n: usize,
+    fair: usize,
+    lanes: &[Lane],
+    rules: &Rules,
+) -> Result<Vec<Lease>, DbError> {
+    let mut client = db.client().await?;
+    // A claim waits for nobody, so that this is now until its end.
+    let (now, waiting) = look(db, &client).await?;
+    if waiting {
+        promote(&mut client, now).await?;
+    }
+    let mut leases = Vec::new();
+    // A round serves each queue once; queues with several slots may have more to give.
+    for round in 0..ROUNDS {
+        let tx = client.transaction().await?;
+        let fair = if round == 0 { fair } else { 0 };
+        let slots = due_slots(&tx, n - leases.len(), fair, lanes, now).await?;
+        if slots.is_empty() {
+            tx.commit().await?;
+            break;
+        }
+        let more = slots.iter().any(|slot| slot.concurrency > 1);
+        leases.extend(serve(&tx, slots, lanes, now, rules).await?);
+        tx.commit().await?;
+        if !more || leases.len() >= n {
+            break;
+        }
+    }
+    Ok(leases)
+}
+
+/// Locks due slots with something to serve, one of a queue, together with the heads of their queues.
+async fn due_slots(
+    tx: &Tx<'_>,
+    n: usize,
+    fair: usize,
+    lanes: &[Lane],
+    now: Ts,
+) -> Result<Vec<Slot>, DbError> {
+    let limit = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let due = |columns: &str, lock: &str| {
+        let of_lane = |lane: &Lane| {
+            let top = top_column(*lane);
+            format!(
+                "SELECT * FROM (SELECT {columns} FROM host WHERE {top} = p.prio AND next_at <= $2
+                   ORDER BY next_at LIMIT $1 {lock}) {top}"
+            )
+        };
+        let lanes: Vec<String> = lanes.iter().map(of_lane).collect();
+        format!(
+            "generate_series(10, 1, -1) AS p(prio) CROSS JOIN LATERAL ({}) d",
+            lanes.join(" UNION ALL ")
+        )
+    };
+    const LOCK: &str = "FOR NO KEY UPDATE SKIP LOCKED";
+    let mut found = Vec::new();
+    if fair > 0 {
+        let sql = format!(
+            "SELECT {} FROM host WHERE next_at <= $2 AND id IN (SELECT d.id FROM {} ORDER BY d.next_at, d.id
+               LIMIT $1) ORDER BY next_at, id {LOCK}",
+            slot_columns(),
+            due("id, next_at", "")
+        );
+        found.extend(rows(tx, &sql, &[&limit(fair), &now.ms()]).await?);
+    }
+    let columns = slot_columns();
+    let sql = format!("SELECT d.* FROM {} LIMIT $1", due(&columns, LOCK));
+    found.extend(rows(tx, &sql, &[&limit(n), &now.ms()]).await?);
+    let mut slots = found.iter().map(read_slot).collect::<Result<Vec<_>, _>>()?;
+    let mut queues = HashSet::new();
+    slots.retain(|slot| queues.insert(slot.queue));
+    slots.truncate(n);
+    keep_headed(tx, &mut slots).await?;
+    Ok(slots)
+}
+
+/// Leaves out slots whose queue somebody else is changing.
+async fn keep_headed(tx: &Tx<'_>, slots: &mut Vec<Slot>) -> Result<(), DbError> {
+    let heads: Vec<i64> =
+        slots.iter().filter(|slot| slot.id != slot.queue).map(|slot| slot.queue).collect();
+    if heads.is_empty() {
+        return Ok(());
+    }
+    let sql = "SELECT id FROM host WHERE id = ANY($1::bigint[]) FOR NO KEY UPDATE SKIP LOCKED";
+    let found = rows(tx, sql, &[&heads]).await?;
+    let held: HashSet<i64> = found.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
+    slots.retain(|slot| slot.id == slot.queue || held.contains(&slot.queue));
+    Ok(())
+}
+
+/// A slot and the task that it is about to serve.
+struct Chosen {
+    slot: Slot,
+    lane: Lane,
+    task: Task,
+    source: Option<Arc<Source>>,
+    validators: Validators,
+    validators_for: Option<String>,
+    robots: Option<RobotsRef>,
+}
+
+async fn serve(
+    tx: &Tx<'_>,
+    mut slots: Vec<Slot>,
+    asked: &[Lane],
+    now: Ts,
+    rules: &Rules,
+) -> Result<Vec<Lease>, DbError> {
+    if strike(tx, &slots, now).await? {
+        let ids = column(&slots, |slot| slot.id);
+        let order: HashMap<i64, usize> = ids.iter().copied().zip(0..).collect();
+        slots = load_slots(tx, "id = ANY($1::bigint[])", &ids).await?;
+        slots.sort_by_key(|slot| order.get(&slot.id).copied());
+    }
+    let mut chosen = heads(tx, slots, asked).await?;
+    let mut busy = Vec::new();
+    robots_first(tx, &mut chosen, &mut busy, now, rules).await?;
+    put_off(tx, &busy, now, rules).await?;
+    lease(tx, chosen, now, rules).await
+}
+
+/// The task at the head of each slot's lane: the first that no other slot is serving.
+async fn heads(tx: &Tx<'_>, slots: Vec<Slot>, asked: &[Lane]) -> Result<Vec<Chosen>, DbError> {
+    let mut wanted = Vec::with_capacity(slots.len());
+    for slot in slots {
+        if let Some(lane) = rulings::lane(slot.tops, slot.last_lane, asked) {
+            wanted.push((slot, lane));
+        }
+    }
+    let sql = format!(
+        "SELECT {TASK_COLUMNS}, f.etag, f.last_modified, f.validators_for, {SOURCE_COLUMNS}, w.slot_id
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(slot_id, queue_id, lane)
+         CROSS JOIN LATERAL (SELECT q.task_id FROM queue q
+           WHERE q.host_id = w.queue_id AND q.lane = w.lane AND NOT EXISTS(SELECT 1 FROM host o
+             WHERE o.queue_id = w.queue_id AND o.id <> w.slot_id AND o.lease_task = q.task_id)
+           ORDER BY q.nprio, q.due, q.task_id LIMIT 1) q
+         JOIN task t ON t.id = q.task_id {TASK_JOINS}"
+    );
+    let found = rows(
+        tx,
+        &sql,
+        &[
+            &column(&wanted, |(slot, _)| slot.id),
+            &column(&wanted, |(slot, _)| slot.queue),
+            &column(&wanted, |(_, lane)| lane.number()),
+        ],
+    )
+    .await?;
+    let mut tasks: HashMap<i64, &Row> = HashMap::with_capacity(found.len());
+    for row in &found {
+        tasks.insert(int(row, 28)?, row);
+    }
+    let (mut chosen, mut empty) = (Vec::with_capacity(found.len()), Vec::new());
+    for (slot, lane) in wanted {
+        match tasks.get(&slot.id) {
+            Some(row) => chosen.push(choose(slot, lane, row)?),
+            None => empty.push(slot.queue),
+        }
+    }
+    // A top promised a task that is not there: put it right instead of spinning on it.
+    renew_tops(tx, &empty).await?;
+    Ok(chosen)
+}
+
+fn choose(slot: Slot, lane: Lane, row: &Row) -> Result<Chosen, DbError> {
+    Ok(Chosen {
+        slot,
+        lane,
+        task: read_task(row, 0)?,
+        validators: Validators { etag: row.try_get(19)?, last_modified: row.try_get(20)? },
+        validators_for: row.try_get(21)?,
+        source: read_source(row, 22)?.map(Arc::new),
+        robots: None,
+    })
+}
+
+/// Where robots.txt is needed and missing or stale, its task is served instead. A slot whose
+/// robots.txt another slot is fetching has to wait.
+async fn robots_first(
+    tx: &Tx<'_>,
+    chosen: &mut Vec<Chosen>,
+    busy: &mut Vec<Slot>,
+    now: Ts,
+    rules: &Rules,
+) -> Result<(), DbError> {
+    let mut origins = HashMap::new();
+    for at in chosen.iter().filter(|at| at.task.kind.asks_robots(rules.robots_for_feeds)) {
+        if let Ok(url) = web::parse(&at.task.url) {
+            origins.insert(at.slot.id, (web::origin(&url), web::robots_url(&url).to_string()));
+        }
+    }
+    if origins.is_empty() {
+        return Ok(());
+    }
+    let fresh = fresh_robots(tx, origins.values().map(|(origin, _)| origin), now).await?;
+    let mut needed: Vec<(i64, &str)> = Vec::new();
+    for at in chosen.iter_mut() {
+        let Some((origin, url)) = origins.get(&at.slot.id) else { continue };
+        match fresh.get(origin) {
+            Some(fetched_at) => {
+                at.robots = Some(RobotsRef { origin: origin.clone(), fetched_at: *fetched_at });
+            }
+            None => needed.push((at.slot.queue, url)),
+        }
+    }
+    if needed.is_empty() {
+        return Ok(());
+    }
+    let mut tasks = robots_tasks(tx, &needed, now).await?;
+    for mut at in std::mem::take(chosen) {
+        if at.robots.is_some() || !origins.contains_key(&at.slot.id) {
+            chosen.push(at);
+            continue;
+        }
+        let Some((task, validators, validators_for)) = tasks.remove(&at.slot.queue) else {
+            continue;
+        };
+        if task.leased && at.slot.lease_task != Some(task.id.0) {
+            busy.push(at.slot);
+            continue;
+        }
+        (at.task, at.validators, at.validators_for) = (task, validators, validators_for);
+        chosen.push(at);
+    }
+    Ok(())
+}
+
+async fn fresh_robots(
+    tx: &Tx<'_>,
+    origins: impl Iterator<Item = &String>,
+    now: Ts,
+) -> Result<HashMap<String, Ts>, DbError> {
+    let origins: Vec<&String> = origins.collect();
+    let sql =
+        "SELECT origin, fetched_at FROM robots WHERE origin = ANY($1::text[]) AND expires_at > $2";
+    let found = rows(tx, sql, &[&origins, &now.ms()]).await?;
+    found.iter().map(|row| Ok((row.try_get(0)?, Ts::from_ms(int(row, 1)?)))).collect()
+}
+
+type Prepared = (Task, Validators, Option<String>);
+
+/// The robots task of an origin for each queue, made where it is missing. It never waits in the
+/// queue: need calls it. No source owns it, or it would be parked and resumed with one.
+async fn robots_tasks(
+    tx: &Tx<'_>,
+    needed: &[(i64, &str)],
+    now: Ts,
+) -> Result<HashMap<i64, Prepared>, DbError> {
+    let queues = column(needed, |(queue, _)| *queue);
+    // Keyed by the address itself: http and https have each their own robots.txt.
+    let hashes = column(needed, |(_, url)| UrlHash::of(url).head());
+    let lane = Lane::Poll.number();
+    run(
+        tx,
+        "INSERT INTO task(host_id, lane, hash, kind, prio, status, due, origin, discovered_at, url)
+         SELECT host_id, $4::bigint, hash, $5::bigint, 10, 0, $6::bigint, $7::bigint, $6::bigint, url
+         FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS w(host_id, hash, url)
+         ON CONFLICT (host_id, lane, hash) DO NOTHING",
+        &[
+            &queues,
+            &hashes,
+            &column(needed, |(_, url)| *url),
+            &lane,
+            &Kind::Robots.number(),
+            &now.ms(),
+            &Origin::Manual.number(),
+        ],
+    )
+    .await?;
+    let sql = format!(
+        "SELECT {TASK_COLUMNS}, f.etag, f.last_modified, f.validators_for, t.host_id
+         FROM unnest($1::bigint[], $2::bigint[]) AS w(host_id, hash)
+         JOIN task t ON t.host_id = w.host_id AND t.lane = $3::bigint AND t.hash = w.hash {TASK_JOINS}"
+    );
+    let mut tasks = HashMap::with_capacity(needed.len());
+    for row in &rows(tx, &sql, &[&queues, &hashes, &lane]).await? {
+        let validators = Validators { etag: row.try_get(19)?, last_modified: row.try_get(20)? };
+        tasks.insert(int(row, 22)?, (read_task(row, 0)?, validators, row.try_get(21)?));
+    }
+    Ok(tasks)
+}
+
+/// Slots that cannot serve now look again after a pause; a lease that ran out there is over.
+async fn put_off(tx: &Tx<'_>, busy: &[Slot], now: Ts, rules: &Rules) -> Result<(), DbError> {
+    if busy.is_empty() {
+        return Ok(());
+    }
+    run(
+        tx,
+        "UPDATE host h SET next_at = w.next_at, lease_id = NULL, lease_task = NULL
+         FROM unnest($1::bigint[], $2::bigint[]) AS w(id, next_at) WHERE h.id = w.id",
+        &[
+            &column(busy, |slot| slot.id),
+            &column(busy, |slot| now.after(slot.pace.pause(rules.delay)).ms()),
+        ],
+    )
+    .await?;
+    renew_tops(tx, &column(busy, |slot| slot.queue)).await?;
+    Ok(())
+}
+
+async fn lease(
+    tx: &Tx<'_>,
+    mut chosen: Vec<Chosen>,
+    now: Ts,
+    rules: &Rules,
+) -> Result<Vec<Lease>, DbError> {
+    if chosen.is_empty() {
+        return Ok(Vec::new());
+    }
+    set_rates(tx, &mut chosen).await?;
+    let until = now.after(rules.lease);
+    let found = rows(
+        tx,
+        "UPDATE host h SET next_at = $4, lease_id = nextval('lease_id'), lease_task = w.task,
+           last_lane = w.lane
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(id, task, lane)
+         WHERE h.id = w.id RETURNING h.id, h.lease_id",
+        &[
+            &column(&chosen, |at| at.slot.id),
+            &column(&chosen, |at| at.task.id.0),
+            &column(&chosen, |at| at.lane.number()),
+            &until.ms(),
+        ],
+    )
+    .await?;
+    let mut ids = HashMap::with_capacity(found.len());
+    for row in &found {
+        ids.insert(int(row, 0)?, LeaseId(int(row, 1)?));
+    }
+    let shared: Vec<i64> =
+        chosen.iter().filter(|at| at.slot.concurrency > 1).map(|at| at.slot.queue).collect();
+    renew_tops(tx, &shared).await?;
+    let leases = chosen.into_iter().filter_map(|at| {
+        Some(Lease {
+            id: *ids.get(&at.slot.id)?,
+            task: Task { leased: true, ..at.task },
+            source: at.source,
+            validators: at.validators,
+            validators_for: at.validators_for,
+            robots: at.robots,
+            now,
+            until,
+            delay: at.slot.pace.pause(rules.delay),
+        })
+    });
+    Ok(leases.collect())
+}
+
+/// The pace that a task's source asks for becomes its host's.
+async fn set_rates(tx: &Tx<'_>, chosen: &mut [Chosen]) -> Result<(), DbError> {
+    let mut changed = Vec::new();
+    for at in chosen {
+        let rate = at.source.as_ref().and_then(|source| source.spec.rate_limit);
+        let rate = rate.map(|rate| i64::try_from(rate.as_millis()).unwrap_or(i64::MAX));
+        if rate.is_some() && rate != at.slot.pace.rate_ms {
+            at.slot.pace.rate_ms = rate;
+            changed.push((at.slot.queue, rate));
+        }
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    run(
+        tx,
+        "UPDATE host h SET rate_ms = w.rate_ms
+         FROM unnest($1::bigint[], $2::bigint[]) AS w(queue_id, rate_ms)
+         WHERE h.queue_id = w.queue_id",
+        &[&column(&changed, |(queue, _)| *queue), &column(&changed, |(_, rate)| *rate)],
+    )
+    .await?;
+    Ok(())
+}
+
+/// The time, and whether something in the waiting room is due.
+async fn look(db: &PgDb, client: &Client) -> Result<(Ts, bool), DbError> {
+    let sql = "SELECT n.now, EXISTS(SELECT 1 FROM delayed WHERE due <= n.now)
+        FROM (SELECT coalesce($1, feedmill_now()) AS now) n";
+    let row = first(client, sql, &[&db.given_now()]).await?.ok_or(DbError::Closed)?;
+    Ok((Ts::from_ms(int(&row, 0)?), row.try_get(1)?))
+}
+
+/// Moves what is due from the waiting room into the queue, as far as nobody else is at it.
+async fn promote(client: &mut Client, now: Ts) -> Result<(), DbError> {
+    let tx = client.transaction().await?;
+    // Which queues, then their locks, and only then the rows: the other way round, somebody who
+    // holds a queue and wants a row could wait for us while we wait for the queue.
+    let found = rows(
+        &tx,
+        "SELECT id FROM host WHERE id IN (SELECT t.host_id FROM task t JOIN (SELECT task_id
+           FROM delayed WHERE due <= $1 ORDER BY due LIMIT $2) d ON d.task_id = t.id)
+         FOR NO KEY UPDATE SKIP LOCKED",
+        &[&now.ms(), &PROMOTE],
+    )
+    .await?;
+    if found.is_empty() {
+        tx.commit().await?;
+        return Ok(());
+    }
+    let queues: Vec<i64> = found.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
+    let found = rows(
+        &tx,
+        "WITH due AS (SELECT d.due, d.task_id, t.host_id, t.lane, t.prio, t.kind, t.status
+             FROM (SELECT due, task_id FROM delayed WHERE due <= $1 ORDER BY due LIMIT $2) d
+             JOIN task t ON t.id = d.task_id WHERE t.host_id = ANY($3::bigint[])),
+           gone AS (DELETE FROM delayed d USING due WHERE d.due = due.due AND d.task_id = due.task_id)
+         SELECT task_id, host_id, lane, prio, due, kind, status FROM due",
+        &[&now.ms(), &PROMOTE, &queues],
+    )
+    .await?;
+    let places: Vec<_> = found.iter().map(read_place).collect::<Result<_, _>>()?;
+    enqueue(&tx, &places, now).await?;
+    renew_tops(&tx, &queues).await?;
+    tx.commit().await?;
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! The end of leases: where their tasks go, and when their hosts may be asked again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::rows::{
+    PACE_COLUMNS, Place, dequeue, drop_spare_slots, enqueue, int, places, read_pace,
+};
+use crate::db::DbError;
+use crate::db::postgres::{Given, Tx, clean, column, rows, run};
+use crate::frontier::rulings::Ending;
+use crate::frontier::{Candidate, Pace, Rules};
+use crate::model::{Code, HostAdvice, Kind, LeaseId, Next, Status, TaskId, Ts, Validators};
+
+/// What completing needs of an outcome.
+#[derive(Debug)]
+pub(crate) struct Completed<'a> {
+    pub(crate) lease: LeaseId,
+    pub(crate) task: TaskId,
+    pub(crate) next: &'a Next,
+    pub(crate) reason: &'a str,
+    pub(crate) validators: Option<&'a (Validators, String)>,
+    /// The advice, and the queue of the host that gave the answer.
+    pub(crate) advice: HostAdvice,
+    pub(crate) answered_by: Option<&'a str>,
+}
+
+/// A slot that a lease holds.
+#[derive(Debug)]
+struct Held {
+    slot: i64,
+    queue: i64,
+    name: String,
+    concurrency: i64,
+    pace: Pace,
+}
+
+/// The leases of a batch, read under the locks.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    held: HashMap<i64, Vec<Held>>,
+    places: HashMap<i64, Place>,
+}
+
+impl Leases {
+    /// Reads what is true of these leases now.
+    pub(crate) async fn read(tx: &Tx<'_>, leases: &[i64], tasks: &[i64]) -> Result<Self, DbError> {
+        let sql = format!(
+            "SELECT lease_id, id, queue_id, name, concurrency, {PACE_COLUMNS} FROM host
+             WHERE lease_id = ANY($1::bigint[]) ORDER BY id"
+        );
+        let mut held: HashMap<i64, Vec<Held>> = HashMap::new();
+        let given: [Given<'_>; 1] = [&leases];
+        let (found, places) = tokio::try_join!(rows(tx, &sql, &given), places(tx, tasks))?;
+        for row in &found {
+            held.entry(int(row, 0)?).or_default().push(Held {
+                slot: int(row, 1)?,
+                queue: int(row, 2)?,
+                name: row.try_get(3)?,
+                concurrency: int(row, 4)?,
+                pace: read_pace(row, 5)?,
+            });
+        }
+        Ok(Self { held, places })
+    }
+
+    /// Whether a lease still is what it was. A host that was lent to it may still carry its number:
+    /// the task's own one decides.
+    pub(crate) fn is_live(&self, lease: LeaseId, task: TaskId) -> bool {
+        let own = self.places.get(&task.0).map(|place| place.queue);
+        let held = self.held.get(&lease.0);
+        held.is_some_and(|slots| slots.iter().any(|slot| Some(slot.queue) == own))
+    }
+
+    /// Ends these leases, all of them live. The caller holds the locks and renews the tops.
+    pub(crate) async fn complete(
+        &self,
+        tx: &Tx<'_>,
+        done: &[Completed<'_>],
+        now: Ts,
+        rules: &Rules,
+    ) -> Result<(), DbError> {
+        if done.is_empty() {
+            return Ok(());
+        }
+        let mut moved = Vec::with_capacity(done.len());
+        for done in done {
+            let Some(place) = self.places.get(&done.task.0) else { continue };
+            moved.push((done, *place, Ending::of(done.next, done.advice, place.status)));
+        }
+        dequeue(tx, &column(&moved, |(_, place, _)| *place)).await?;
+        // These touch different tables: the server gets them all at once.
+        tokio::try_join!(
+            move_tasks(tx, &moved, now),
+            note(tx, &moved),
+            self.release(tx, done, now, rules)
+        )?;
+        put_back(tx, &moved, now).await
+    }
+
+    /// Frees the slots, and teaches their queues what the answers taught.
+    async fn release(
+        &self,
+        tx: &Tx<'_>,
+        done: &[Completed<'_>],
+        now: Ts,
+        rules: &Rules,
+    ) -> Result<(), DbError> {
+        // Several slots of a queue learn one after the other.
+        let mut paces: BTreeMap<i64, Pace> = BTreeMap::new();
+        let (mut freed, mut shared) = (Vec::new(), BTreeSet::new());
+        for done in done {
+            for held in self.held.get(&done.lease.0).into_iter().flatten() {
+                let answered = done.answered_by.is_none_or(|by| by == held.name);
+                let advice = if answered { done.advice } else { HostAdvice::Neutral };
+                let pace = paces.get(&held.queue).copied().unwrap_or(held.pace);
+                let (pace, next) = pace.after(advice, now, rules.delay);
+                paces.insert(held.queue, pace);
+                freed.push((held.slot, next, pace, advice != HostAdvice::NotAsked));
+                if held.concurrency > 1 || held.slot != held.queue {
+                    shared.insert(held.queue);
+                }
+            }
+        }
+        free(tx, &freed, now).await?;
+        paces.retain(|queue, _| shared.contains(queue));
+        spread(tx, &paces).await?;
+        if !shared.is_empty() {
+            drop_spare_slots(tx, &shared.into_iter().collect::<Vec<_>>()).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn free(tx: &Tx<'_>, freed: &[(i64, Ts, Pace, bool)], now: Ts) -> Result<(), DbError> {
+    run(
+        tx,
+        "UPDATE host h SET lease_id = NULL, lease_task = NULL, next_at = w.next_at,
+           learned_ms = w.learned_ms, blocked_until = w.blocked_until,
+           last_fetch_at = CASE WHEN w.asked THEN $6::bigint ELSE h.last_fetch_at END
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::boolean[])
+           AS w(id, next_at, learned_ms, blocked_until, asked) WHERE h.id = w.id",
+        &[
+            &column(freed, |(slot, ..)| *slot),
+            &column(freed, |(_, next, ..)| next.ms()),
+            &column(freed, |(_, _, pace, _)| pace.learned_ms),
+            &column(freed, |(_, _, pace, _)| pace.blocked_until.ms()),
+            &column(freed, |(.., asked)| *asked),
+            &now.ms(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// What one slot was taught holds for all slots of its queue: none is served before a block ends.
+async fn spread(tx: &Tx<'_>, paces: &BTreeMap<i64, Pace>) -> Result<(), DbError> {
+    if paces.is_empty() {
+        return Ok(());
+    }
+    let paces: Vec<(i64, Pace)> = paces.iter().map(|(queue, pace)| (*queue, *pace)).collect();
+    run(
+        tx,
+        "UPDATE host h SET learned_ms = w.learned_ms, blocked_until = w.blocked_until,
+           next_at = greatest(h.next_at, w.blocked_until)
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(queue_id, learned_ms, blocked_until)
+         WHERE h.queue_id = w.queue_id",
+        &[
+            &column(&paces, |(queue, _)| *queue),
+            &column(&paces, |(_, pace)| pace.learned_ms),
+            &column(&paces, |(_, pace)| pace.blocked_until.ms()),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+type Moved<'a> = (&'a Completed<'a>, Place, Ending);
+
+/// When a task is due from now on.
+fn due((_, place, ending): &Moved<'_>) -> i64 {
+    ending.at.map_or(place.due, Ts::ms)
+}
+
+async fn move_tasks(tx: &Tx<'_>, moved: &[Moved<'_>], now: Ts) -> Result<(), DbError> {
+    run(
+        tx,
+        "UPDATE task SET status = w.status, due = w.due,
+           retry = CASE WHEN w.failed THEN retry + 1 WHEN w.keeps THEN retry ELSE 0 END,
+           fetched_at = CASE WHEN w.asked OR w.status = 2 THEN $7::bigint ELSE fetched_at END,
+           fetch_count = fetch_count + w.asked::integer
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::boolean[], $6::boolean[])
+           AS w(id, status, due, failed, keeps, asked) WHERE task.id = w.id",
+        &[
+            &column(moved, |(_, place, _)| place.task),
+            &column(moved, |(.., ending)| ending.status.number()),
+            &column(moved, due),
+            &column(moved, |(.., ending)| ending.failed),
+            &column(moved, |(.., ending)| ending.keeps_failures),
+            &column(moved, |(.., ending)| ending.asked),
+            &now.ms(),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Those that come back take their place again.
+async fn put_back(tx: &Tx<'_>, moved: &[Moved<'_>], now: Ts) -> Result<(), DbError> {
+    // robots.txt is asked for when a task needs it, never by its own schedule.
+    let pending = moved.iter().filter(|(_, place, ending)| {
+        ending.status == Status::Pending && place.kind != Kind::Robots
+    });
+    let pending: Vec<Place> = pending.map(|moved| Place { due: due(moved), ..moved.1 }).collect();
+    enqueue(tx, &pending, now).await
+}
+
+/// Writes down what the last outcomes were.
+async fn note(tx: &Tx<'_>, moved: &[Moved<'_>]) -> Result<(), DbError> {
+    run(
+        tx,
+        "INSERT INTO fetch_state AS f(task_id, last_error, reason, etag, last_modified, validators_for)
+         SELECT task_id, last_error, reason, etag, last_modified, validators_for
+         FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[])
+           AS w(task_id, last_error, reason, etag, last_modified, validators_for)
+         ON CONFLICT (task_id) DO UPDATE SET last_error = excluded.last_error, reason = excluded.reason,
+           strikes = 0,
+           etag = CASE WHEN excluded.validators_for IS NULL THEN f.etag ELSE excluded.etag END,
+           last_modified = CASE WHEN excluded.validators_for IS NULL THEN f.last_modified
+             ELSE excluded.last_modified END,
+           validators_for = coalesce(excluded.validators_for, f.validators_for)",
+        &[
+            &column(moved, |(_, place, _)| place.task),
+            &column(moved, |(.., ending)| ending.code.map(Code::number)),
+            &column(moved, |(done, ..)| clean(done.reason)),
+            &column(moved, |(done, ..)| done.validators.and_then(|(told, _)| told.etag.as_deref())),
+            &column(moved, |(done, ..)| {
+                done.validators.and_then(|(told, _)| told.last_modified.as_deref())
+            }),
+            &column(moved, |(done, ..)| done.validators.map(|(_, belongs_to)| clean(belongs_to))),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Marks addresses that answered in another's place as done, so that they are not asked for again.
+/// One that is under way just now ends by itself.
+pub(crate) async fn settle(
+    tx: &Tx<'_>,
+    done: &[&Candidate],
+    queues: &HashMap<String, i64>,
+    now: Ts,
+) -> Result<(), DbError> {
+    if done.is_empty() {
+        return Ok(());
+    }
+    let found = rows(
+        tx,
+        "SELECT DISTINCT t.id, t.host_id, t.lane, t.prio, t.due, t.kind, t.status
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k(host_id, lane, hash)
+         JOIN task t ON t.host_id = k.host_id AND t.lane = k.lane AND t.hash = k.hash
+         LEFT JOIN host l ON l.queue_id = t.host_id AND l.lease_task = t.id
+         WHERE t.status = 0 AND l.id IS NULL",
+        &[
+            &column(done, |done| queues.get(&done.host).copied()),
+            &column(done, |done| done.kind.lane().number()),
+            &column(done, |done| done.hash.head()),
+        ],
+    )
+    .await?;
+    let places: Vec<Place> = found.iter().map(super::rows::read_place).collect::<Result<_, _>>()?;
+    dequeue(tx, &places).await?;
+    run(
+        tx,
+        "UPDATE task SET status = $2::bigint, fetched_at = $3 WHERE id = ANY($1::bigint[])",
+        &[&column(&places, |place| place.task), &Status::Fetched.number(), &now.ms()],
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,316 @@
+//! Taking addresses in, a batch at a time: each is known once, and a known one is at most moved
+//! forward. Addresses that a batch gives more than once are made one wish first.
+
+use std::collections::{HashMap, HashSet};
+
+use tokio_postgres::Row;
+
+use super::rows::{Place, dequeue, enqueue, int, maybe, maybe_code, named, read_place};
+use super::sources::pass_to;
+use crate::db::DbError;
+use crate::db::postgres::{Tx, clean, column, rows, run};
+use crate::frontier::Candidate;
+use crate::frontier::rulings::{KnownTask, Wish, new_due};
+use crate::model::{Origin, SourceId, Status, Ts};
+
+/// What became of a batch.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) new: u64,
+    pub(crate) known: u64,
+    pub(crate) raised: u64,
+    /// Addresses whose 64 bits of hash are another address's.
+    pub(crate) collided: Vec<String>,
+}
+
+/// What makes a task one: its queue, its lane and its address.
+type Key = (i64, i64, i64);
+
+/// All that a batch says about one address.
+struct Asked<'a> {
+    key: Key,
+    first: &'a Candidate,
+    /// What those say who are listened to: an operator, or a source that is followed.
+    wish: Wish,
+    /// The first source that is followed, else the first one's.
+    owner: Option<SourceId>,
+    /// Whether it is served, or set aside until a source is followed that wants it.
+    wanted: bool,
+    given_by: Vec<(SourceId, Origin)>,
+}
+
+impl Asked<'_> {
+    fn address(&self) -> &str {
+        address(self.first)
+    }
+}
+
+/// What an address is compared by.
+fn address(new: &Candidate) -> &str {
+    new.url_key.as_deref().unwrap_or(&new.url)
+}
+
+/// Takes a batch in. The caller holds the locks of the queues, and renews their tops.
+pub(crate) async fn take(
+    tx: &Tx<'_>,
+    batch: &[&Candidate],
+    queues: &HashMap<String, i64>,
+    now: Ts,
+) -> Result<Taken, DbError> {
+    if batch.is_empty() {
+        return Ok(Taken::default());
+    }
+    let followed = followed(tx, batch).await?;
+    let mut taken = Taken::default();
+    let asked = gather(batch, queues, &followed, now, &mut taken.collided);
+    let inserted = insert(tx, &asked, now).await?;
+    let mut tasks: HashMap<Key, (i64, Option<i64>)> = HashMap::with_capacity(asked.len());
+    let mut again: Vec<&Asked<'_>> = Vec::new();
+    for asked in &asked {
+        match inserted.get(&asked.key) {
+            Some(task) => drop(tasks.insert(asked.key, (*task, asked.owner.map(|owner| owner.0)))),
+            None => again.push(asked),
+        }
+    }
+    if !again.is_empty() {
+        let mut known = known(tx, &again).await?;
+        // The 64 bits of the key may be another address's: once in an age.
+        for asked in &again {
+            if known.get(&asked.key).is_some_and(|kept| kept.address != asked.address()) {
+                taken.collided.push(asked.first.url.clone());
+                known.remove(&asked.key);
+            }
+        }
+        taken.raised = meet_again(tx, &again, &known, now).await?;
+        tasks.extend(known.into_iter().map(|(key, kept)| (key, (kept.place.task, kept.owner))));
+    }
+    refer(tx, &asked, &tasks, now).await?;
+    taken.new = inserted.len() as u64;
+    taken.known = (batch.len() - inserted.len() - taken.collided.len()) as u64;
+    Ok(taken)
+}
+
+async fn followed(tx: &Tx<'_>, batch: &[&Candidate]) -> Result<HashSet<SourceId>, DbError> {
+    let given: HashSet<i64> = batch.iter().filter_map(|new| new.source.map(|id| id.0)).collect();
+    if given.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let given: Vec<i64> = given.into_iter().collect();
+    let sql = "SELECT id FROM source WHERE id = ANY($1::bigint[]) AND enabled_at IS NOT NULL";
+    let found = rows(tx, sql, &[&given]).await?;
+    found.iter().map(|row| int(row, 0).map(SourceId)).collect()
+}
+
+fn gather<'a>(
+    batch: &[&'a Candidate],
+    queues: &HashMap<String, i64>,
+    followed: &HashSet<SourceId>,
+    now: Ts,
+    collided: &mut Vec<String>,
+) -> Vec<Asked<'a>> {
+    // In the order given: it is the order of their rows.
+    let mut gathered: Vec<Asked<'a>> = Vec::with_capacity(batch.len());
+    let mut places: HashMap<Key, usize> = HashMap::with_capacity(batch.len());
+    for new in batch {
+        let Some(queue) = queues.get(&new.host) else { continue };
+        let key = (*queue, new.kind.lane().number(), new.hash.head());
+        let at = *places.entry(key).or_insert_with(|| {
+            gathered.push(Asked {
+                key,
+                first: new,
+                wish: Wish { sourced: false, ..Wish::of(new, now) },
+                owner: new.source,
+                wanted: new.source.is_none(),
+                given_by: Vec::new(),
+            });
+            gathered.len() - 1
+        });
+        let Some(asked) = gathered.get_mut(at) else { continue };
+        if asked.address() != address(new) {
+            collided.push(new.url.clone());
+            continue;
+        }
+        if new.source.is_none_or(|source| followed.contains(&source)) {
+            let wish = Wish::of(new, now);
+            asked.wish.prio = asked.wish.prio.max(wish.prio);
+            asked.wish.at = asked.wish.at.min(wish.at);
+            if !asked.wish.sourced && new.source.is_some() {
+                (asked.wish.sourced, asked.owner, asked.wanted) = (true, new.source, true);
+            }
+        }
+        if let Some(source) = new.source
+            && !asked.given_by.iter().any(|(known, _)| *known == source)
+        {
+            asked.given_by.push((source, new.origin));
+        }
+    }
+    gathered
+}
+
+/// Puts in what is new; the rows of what went in.
+async fn insert(tx: &Tx<'_>, asked: &[Asked<'_>], now: Ts) -> Result<HashMap<Key, i64>, DbError> {
+    let status = |asked: &Asked<'_>| if asked.wanted { Status::Pending } else { Status::Parked };
+    let found = rows(
+        tx,
+        include_str!("insert.sql"),
+        &[
+            &column(asked, |asked| asked.key.0),
+            &column(asked, |asked| asked.key.1),
+            &column(asked, |asked| asked.key.2),
+            &column(asked, |asked| asked.first.kind.number()),
+            &column(asked, |asked| asked.wish.prio),
+            &column(asked, |asked| status(asked).number()),
+            &column(asked, |asked| asked.wish.at),
+            &column(asked, |asked| asked.owner.map(|source| source.0)),
+            &column(asked, |asked| asked.first.origin.number()),
+            &column(asked, |asked| asked.first.parent.map(|parent| parent.0)),
+            &column(asked, |asked| i64::from(asked.first.depth)),
+            &column(asked, |asked| clean(&asked.first.url)),
+            &column(asked, |asked| asked.first.url_key.as_deref().map(clean)),
+            &now.ms(),
+        ],
+    )
+    .await?;
+    found.iter().map(|row| Ok((key(row, 1)?, int(row, 0)?))).collect()
+}
+
+fn key(row: &Row, from: usize) -> Result<Key, DbError> {
+    Ok((int(row, from)?, int(row, from + 1)?, int(row, from + 2)?))
+}
+
+struct Kept {
+    place: Place,
+    address: String,
+    state: KnownTask,
+    owner: Option<i64>,
+    leased: bool,
+}
+
+async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, DbError> {
+    let found = rows(
+        tx,
+        "SELECT t.id, t.host_id, t.lane, t.prio, t.due, t.kind, t.status, t.hash, t.source_id,
+           t.fetched_at, l.id IS NOT NULL, f.last_error, coalesce(t.url_key, t.url)
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k(host_id, lane, hash)
+         JOIN task t ON t.host_id = k.host_id AND t.lane = k.lane AND t.hash = k.hash
+         LEFT JOIN host l ON l.queue_id = t.host_id AND l.lease_task = t.id
+         LEFT JOIN fetch_state f ON f.task_id = t.id",
+        &[
+            &column(again, |asked| asked.key.0),
+            &column(again, |asked| asked.key.1),
+            &column(again, |asked| asked.key.2),
+        ],
+    )
+    .await?;
+    let mut kept = HashMap::with_capacity(found.len());
+    for row in &found {
+        let place = read_place(row)?;
+        let state = KnownTask {
+            prio: place.prio,
+            status: named("status", row, 6, Status::from_number)?,
+            due: place.due,
+            fetched_at: maybe(row, 9)?,
+            last_error: maybe_code(row, 11)?,
+        };
+        let key = (place.queue, place.lane.number(), int(row, 7)?);
+        let (owner, leased) = (maybe(row, 8)?, row.try_get(10)?);
+        kept.insert(key, Kept { place, address: row.try_get(12)?, state, owner, leased });
+    }
+    Ok(kept)
+}
+
+/// Moves known tasks forward where that is allowed; how many moved.
+async fn meet_again(
+    tx: &Tx<'_>,
+    again: &[&Asked<'_>],
+    known: &HashMap<Key, Kept>,
+    now: Ts,
+) -> Result<u64, DbError> {
+    let (mut adopted, mut moved, mut back) = (Vec::new(), Vec::new(), Vec::new());
+    for asked in again {
+        let Some(kept) = known.get(&asked.key) else { continue };
+        if !asked.wanted {
+            continue;
+        }
+        let parked = kept.state.status == Status::Parked;
+        if asked.wish.sourced && (kept.owner.is_none() || parked) {
+            adopted.extend(asked.owner.map(|owner| (kept.place.task, owner.0)));
+        }
+        if kept.leased {
+            if parked && asked.wish.sourced {
+                // It goes on when it comes back, or when its lease runs out.
+                back.push(kept.place);
+            }
+            continue;
+        }
+        if let Some(due) = new_due(&kept.state, &asked.wish, now) {
+            moved.push((
+                kept.place,
+                Place { prio: kept.place.prio.max(asked.wish.prio), due, ..kept.place },
+            ));
+        }
+    }
+    pass_to(tx, &adopted).await?;
+    let (old, new): (Vec<Place>, Vec<Place>) = moved.into_iter().unzip();
+    dequeue(tx, &old).await?;
+    revive(tx, &new, true).await?;
+    revive(tx, &back, false).await?;
+    enqueue(tx, &new, now).await?;
+    enqueue(tx, &back, now).await?;
+    Ok(new.len() as u64)
+}
+
+/// Writes the new places into the tasks; those that were not pending may start afresh.
+async fn revive(tx: &Tx<'_>, places: &[Place], afresh: bool) -> Result<(), DbError> {
+    if places.is_empty() {
+        return Ok(());
+    }
+    run(
+        tx,
+        "UPDATE task SET prio = w.prio, due = w.due, status = 0,
+           retry = CASE WHEN status <> 0 AND $4 THEN 0 ELSE retry END
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(id, prio, due)
+         WHERE task.id = w.id",
+        &[
+            &column(places, |place| place.task),
+            &column(places, |place| place.prio),
+            &column(places, |place| place.due),
+            &afresh,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Remembers which sources that are not the owner gave which tasks.
+async fn refer(
+    tx: &Tx<'_>,
+    asked: &[Asked<'_>],
+    tasks: &HashMap<Key, (i64, Option<i64>)>,
+    now: Ts,
+) -> Result<(), DbError> {
+    let mut references = Vec::new();
+    for asked in asked {
+        let Some((task, owner)) = tasks.get(&asked.key) else { continue };
+        let others = asked.given_by.iter().filter(|(source, _)| Some(source.0) != *owner);
+        references.extend(others.map(|given| (*task, *given)));
+    }
+    if references.is_empty() {
+        return Ok(());
+    }
+    run(
+        tx,
+        "INSERT INTO task_source(task_id, source_id, origin, first_seen)
+         SELECT task_id, source_id, origin, $4::bigint
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(task_id, source_id, origin)
+         ON CONFLICT DO NOTHING",
+        &[
+            &column(&references, |(task, _)| *task),
+            &column(&references, |(_, (source, _))| source.0),
+            &column(&references, |(_, (_, origin))| origin.number()),
+            &now.ms(),
+        ],
+    )
+    .await?;
+    Ok(())
+}

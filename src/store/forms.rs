@@ -1,0 +1,77 @@
+//! How values are written down, and what a source's channels and its switches amount to: the same in
+//! both backends.
+
+use feedmill_formats::decode;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::db::DbError;
+use crate::model::{
+    Entry, EventKind, Evidence, Kind, NewEvent, NewSource, NewTask, Origin, Source, SourceId,
+};
+
+/// How hard article texts are compressed.
+const TEXT_LEVEL: i32 = 3;
+/// A text never inflates beyond this.
+const TEXT_LIMIT: usize = 64 << 20;
+
+pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, DbError> {
+    serde_json::to_string(value).map_err(|error| DbError::Engine(error.to_string()))
+}
+
+pub(super) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, DbError> {
+    serde_json::from_str(text).map_err(|error| DbError::Corrupt { what, value: error.to_string() })
+}
+
+/// An article's text as it is kept.
+pub(super) fn pack(text: &str) -> Result<Vec<u8>, DbError> {
+    zstd::bulk::compress(text.as_bytes(), TEXT_LEVEL)
+        .map_err(|error| DbError::Engine(error.to_string()))
+}
+
+/// An article's text from what is kept.
+pub(super) fn unpack(packed: &[u8]) -> Result<String, DbError> {
+    let corrupt = |value: String| DbError::Corrupt { what: "article text", value };
+    let text = decode::unzstd(packed, TEXT_LIMIT).map_err(|error| corrupt(error.to_string()))?;
+    String::from_utf8(text).map_err(|error| corrupt(error.to_string()))
+}
+
+/// What a feed's entry says about the page that it links to.
+pub(super) fn evidence(entry: Entry) -> Evidence {
+    Evidence {
+        title: entry.title,
+        summary: entry.summary,
+        authors: entry.authors.into_iter().filter_map(|person| person.name).collect(),
+        published: entry.published,
+    }
+}
+
+/// The recurring tasks that follow a source.
+pub(super) fn channels(new: &NewSource, source: SourceId) -> Vec<NewTask> {
+    let channel = |kind, url: &String| NewTask {
+        url: url.clone(),
+        kind,
+        origin: Origin::Manual,
+        source: Some(source),
+        base_priority: new.priority,
+        depth: 0,
+        parent: None,
+        not_before: None,
+    };
+    let feeds = new.feed_urls.iter().map(|url| channel(Kind::Feed, url));
+    feeds.chain(new.sitemap_urls.iter().map(|url| channel(Kind::Sitemap, url))).collect()
+}
+
+/// What the log says when a source is disabled, with the reason, or enabled.
+pub(super) fn switched(source: &Source, disabled: Option<&str>) -> NewEvent {
+    let kind = match disabled {
+        Some(_) => EventKind::SourceDisabled,
+        None => EventKind::SourceEnabled,
+    };
+    NewEvent {
+        kind,
+        subject: source.uuid.clone(),
+        source: Some(source.id),
+        payload: json!({"name": source.spec.name, "reason": disabled}),
+    }
+}

@@ -1,0 +1,158 @@
+//! Making outcomes true, many in one transaction.
+//!
+//! The order is that of the locks: the queues of all leases and of all addresses found, in one
+//! statement; at the end the log. A batch that fails is tried again one by one by the caller, so
+//! that a bad outcome falls alone.
+
+use std::collections::{BTreeSet, HashMap};
+
+use feedmill_formats::url as web;
+
+use super::keep::{put_articles, put_entries, put_feeds, put_fetches, put_robots, see_again};
+use super::log;
+use crate::db::postgres::{Tx, rows};
+use crate::db::{DbError, PgDb};
+use crate::frontier::postgres::{
+    Completed, Leases, int, lock_held, now, queue_ids, renew_tops, settle, take,
+};
+use crate::frontier::{Candidate, Rules, admit, queue_key};
+use crate::model::{NewEvent, Ts};
+use crate::store::{Commit, Committed};
+
+/// An outcome with what can be worked out before the transaction.
+pub(super) struct Prepared {
+    commit: Commit,
+    found: Vec<Candidate>,
+    settled: Option<Candidate>,
+    answered_by: Option<String>,
+}
+
+impl Prepared {
+    pub(super) fn new(commit: Commit, rules: &Rules) -> Self {
+        let outcome = &commit.outcome;
+        let answered_by = outcome.fetches.last().and_then(|fetch| web::parse(&fetch.url).ok());
+        Self {
+            found: outcome.discovered.iter().filter_map(|new| admit(new, rules).ok()).collect(),
+            settled: outcome.settled.as_ref().and_then(|new| admit(new, rules).ok()),
+            answered_by: answered_by
+                .map(|url| queue_key(&web::host(&url), &rules.groups).to_owned()),
+            commit,
+        }
+    }
+
+    fn completed(&self) -> Completed<'_> {
+        let Commit { lease, outcome } = &self.commit;
+        Completed {
+            lease: lease.id,
+            task: lease.task.id,
+            next: &outcome.next,
+            reason: &outcome.reason,
+            validators: outcome.validators.as_ref(),
+            advice: outcome.host,
+            answered_by: self.answered_by.as_deref(),
+        }
+    }
+}
+
+/// What became of a batch: an answer each, and what others may want to hear of.
+pub(super) struct Done {
+    pub(super) answers: Vec<Committed>,
+    pub(super) found: bool,
+    pub(super) logged: bool,
+}
+
+/// Makes a batch true as a whole.
+pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Result<Done, DbError> {
+    let candidates = batch.iter().flat_map(|one| one.found.iter().chain(&one.settled));
+    let names = candidates.map(|new| new.host.as_str()).collect();
+    let queues = queue_ids(db, names, rules).await?;
+    let leases: Vec<i64> = batch.iter().map(|one| one.commit.lease.id.0).collect();
+    let tasks: Vec<i64> = batch.iter().map(|one| one.commit.lease.task.id.0).collect();
+
+    let mut client = db.client().await?;
+    let tx = client.transaction().await?;
+    let touched = lock_held(&tx, &queues.values().copied().collect::<Vec<_>>(), &leases).await?;
+    let (now, held, versions) = tokio::try_join!(
+        now(db, &tx),
+        Leases::read(&tx, &leases, &tasks),
+        feed_versions(&tx, batch)
+    )?;
+    let answers = judge(batch, &held, &versions);
+    let live = batch.iter().zip(&answers).filter(|(_, answer)| **answer == Committed::Done);
+    let live: Vec<&Prepared> = live.map(|(one, _)| *one).collect();
+    move_on(&tx, &live, &held, &queues, now, rules).await?;
+    renew_tops(&tx, &touched).await?;
+    let events = keep(&tx, &live, now).await?;
+    log::append(&tx, &events, now).await?;
+    tx.commit().await?;
+    let found = live.iter().any(|one| !one.found.is_empty());
+    Ok(Done { answers, found, logged: !events.is_empty() })
+}
+
+/// The states of the feeds that these outcomes were decided on.
+async fn feed_versions(tx: &Tx<'_>, batch: &[&Prepared]) -> Result<HashMap<i64, i64>, DbError> {
+    let feeds = batch.iter().filter(|one| one.commit.outcome.feed.is_some());
+    let tasks: Vec<i64> = feeds.map(|one| one.commit.lease.task.id.0).collect();
+    if tasks.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let sql = "SELECT task_id, version FROM feed WHERE task_id = ANY($1::bigint[])";
+    let found = rows(tx, sql, &[&tasks]).await?;
+    found.iter().map(|row| Ok((int(row, 0)?, int(row, 1)?))).collect()
+}
+
+/// Which outcomes are made true: those of a lease that still holds, once each, on the feed's state
+/// that they were decided on.
+fn judge(batch: &[&Prepared], held: &Leases, versions: &HashMap<i64, i64>) -> Vec<Committed> {
+    let mut seen = BTreeSet::new();
+    let judge = |one: &&Prepared| {
+        let Commit { lease, outcome } = &one.commit;
+        let version = versions.get(&lease.task.id.0).copied().unwrap_or_default();
+        if outcome.feed.as_ref().is_some_and(|fact| fact.based_on != version) {
+            Committed::Conflict
+        } else if !held.is_live(lease.id, lease.task.id) || !seen.insert(lease.id.0) {
+            Committed::Stale
+        } else {
+            Committed::Done
+        }
+    };
+    batch.iter().map(judge).collect()
+}
+
+/// The frontier's part: what was found goes in, what was served goes on.
+async fn move_on(
+    tx: &Tx<'_>,
+    live: &[&Prepared],
+    held: &Leases,
+    queues: &HashMap<String, i64>,
+    now: Ts,
+    rules: &Rules,
+) -> Result<(), DbError> {
+    // Taken in first, while the served ones are still under way and so stay where they are.
+    let found: Vec<&Candidate> =
+        live.iter().flat_map(|one| one.found.iter().chain(&one.settled)).collect();
+    take(tx, &found, queues, now).await?;
+    let settled: Vec<&Candidate> = live.iter().filter_map(|one| one.settled.as_ref()).collect();
+    settle(tx, &settled, queues, now).await?;
+    let done: Vec<Completed<'_>> = live.iter().map(|one| one.completed()).collect();
+    held.complete(tx, &done, now, rules).await
+}
+
+/// The store's part; what the log has to say of it.
+async fn keep(tx: &Tx<'_>, live: &[&Prepared], now: Ts) -> Result<Vec<NewEvent>, DbError> {
+    let commits: Vec<&Commit> = live.iter().map(|one| &one.commit).collect();
+    put_fetches(tx, &commits).await?;
+    put_robots(tx, &commits).await?;
+    put_feeds(tx, &commits).await?;
+    let mut entries = put_entries(tx, &commits, now).await?;
+    see_again(tx, &commits, now).await?;
+    let mut articles = put_articles(tx, &commits, now).await?;
+    let mut events = Vec::new();
+    for commit in commits {
+        let task = commit.lease.task.id;
+        events.extend(entries.remove(&task).into_iter().flatten());
+        events.extend(articles.remove(&task));
+        events.extend(commit.outcome.events.iter().cloned());
+    }
+    Ok(events)
+}

@@ -1,0 +1,358 @@
+//! Keeping what outcomes tell: fetches, robots.txt, feeds, entries, articles; a batch at a time.
+
+use std::collections::{HashMap, HashSet};
+
+use super::log;
+use super::read;
+use crate::db::DbError;
+use crate::db::postgres::{Tx, clean, column, rows, run};
+use crate::frontier::postgres::int;
+use crate::model::{
+    ArticleFact, ArticleId, ArticleRow, EntryFact, EntryId, EntryRow, FetchRecord, NewEvent,
+    RobotsFact, TaskId, Ts, Verdict,
+};
+use crate::store::forms::{pack, to_json};
+use crate::store::{Commit, apply};
+
+fn long(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) async fn put_fetches(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), DbError> {
+    let fetches: Vec<&FetchRecord> =
+        commits.iter().flat_map(|commit| &commit.outcome.fetches).collect();
+    if fetches.is_empty() {
+        return Ok(());
+    }
+    run(
+        tx,
+        "INSERT INTO \"fetch\"(id, task_id, at, url, status, code, bytes, elapsed_ms, content_type,
+           body_sha256, segment, \"offset\", length)
+         SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::text[], $5::integer[],
+           $6::smallint[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[],
+           $12::bigint[], $13::bigint[]) ON CONFLICT (id) DO NOTHING",
+        &[
+            &column(&fetches, |fetch| fetch.id.as_bytes().as_slice()),
+            &column(&fetches, |fetch| fetch.task.0),
+            &column(&fetches, |fetch| fetch.at.ms()),
+            &column(&fetches, |fetch| clean(&fetch.url)),
+            &column(&fetches, |fetch| fetch.status.map(i32::from)),
+            &column(&fetches, |fetch| i16::try_from(fetch.code.number()).unwrap_or(i16::MAX)),
+            &column(&fetches, |fetch| long(fetch.bytes)),
+            &column(&fetches, |fetch| long(fetch.elapsed_ms)),
+            &column(&fetches, |fetch| fetch.content_type.as_deref().map(clean)),
+            &column(&fetches, |fetch| fetch.body_sha256.as_deref()),
+            &column(&fetches, |fetch| fetch.raw.as_ref().map(|raw| raw.segment.as_str())),
+            &column(&fetches, |fetch| fetch.raw.as_ref().map(|raw| long(raw.offset))),
+            &column(&fetches, |fetch| fetch.raw.as_ref().map(|raw| long(raw.length))),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn put_robots(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), DbError> {
+    for commit in commits {
+        if let Some(fact) = &commit.outcome.robots {
+            put_robots_of(tx, fact, &commit.lease.task.host).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn put_robots_of(tx: &Tx<'_>, fact: &RobotsFact, queue: &str) -> Result<(), DbError> {
+    let body = match &fact.state.verdict {
+        Verdict::Rules(text) => Some(clean(text)),
+        Verdict::AllowAll => None,
+    };
+    run(
+        tx,
+        "INSERT INTO robots(origin, host, crawl_ms, body, fetched_at, expires_at)
+         VALUES($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (origin) DO UPDATE SET crawl_ms = excluded.crawl_ms, body = excluded.body,
+           fetched_at = excluded.fetched_at, expires_at = excluded.expires_at",
+        &[
+            &fact.origin,
+            &queue,
+            &fact.crawl_delay_ms,
+            &body,
+            &fact.state.fetched_at.ms(),
+            &fact.state.expires_at.ms(),
+        ],
+    )
+    .await?;
+    // The pause that robots.txt asks for starts now: the host was released with the old one.
+    run(
+        tx,
+        "UPDATE host SET crawl_ms = r.ms,
+           next_at = greatest(next_at, coalesce(last_fetch_at, 0) + coalesce(r.ms, 0))
+         FROM (SELECT max(crawl_ms) AS ms FROM robots WHERE host = $1) r WHERE name = $1",
+        &[&queue],
+    )
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn put_feeds(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), DbError> {
+    let facts = commits
+        .iter()
+        .filter_map(|commit| commit.outcome.feed.as_ref().map(|fact| (commit.lease.task.id, fact)));
+    let facts: Vec<_> = facts.collect();
+    if facts.is_empty() {
+        return Ok(());
+    }
+    run(
+        tx,
+        "INSERT INTO feed AS f(task_id, version, title, failures, last_success, body_hash, interval_ms,
+           items, new_items)
+         SELECT task_id, version, title, failures, last_success, body_hash, interval_ms,
+           coalesce(items, 0), new_items
+         FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[],
+           $7::bigint[], $8::bigint[], $9::bigint[])
+           AS w(task_id, version, title, failures, last_success, body_hash, interval_ms, items, new_items)
+         ON CONFLICT (task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
+           failures = excluded.failures, last_success = excluded.last_success,
+           body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
+           new_items = excluded.new_items",
+        &[
+            &column(&facts, |(task, _)| task.0),
+            &column(&facts, |(_, fact)| fact.based_on + 1),
+            &column(&facts, |(_, fact)| fact.state.title.as_deref().map(clean)),
+            &column(&facts, |(_, fact)| i64::from(fact.state.failures)),
+            &column(&facts, |(_, fact)| fact.state.last_success.map(Ts::ms)),
+            &column(&facts, |(_, fact)| fact.state.body_hash.as_ref().map(<[u8; 32]>::as_slice)),
+            &column(&facts, |(_, fact)| fact.state.interval_ms),
+            &column(&facts, |(_, fact)| fact.items.map(i64::from)),
+            &column(&facts, |(_, fact)| i64::from(fact.new_items)),
+        ],
+    )
+    .await?;
+    // A poll that brought no document leaves the number of items as it was.
+    let counted: Vec<_> =
+        facts.iter().filter_map(|(task, fact)| Some((task, fact.items?))).collect();
+    run(
+        tx,
+        "UPDATE feed SET items = w.items FROM unnest($1::bigint[], $2::bigint[]) AS w(task_id, items)
+         WHERE feed.task_id = w.task_id",
+        &[
+            &column(&counted, |(task, _)| task.0),
+            &column(&counted, |(_, items)| i64::from(*items)),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Keeps entries; the events that follow, by feed. The feed's queue is locked, so nobody else is
+/// changing them.
+pub(super) async fn put_entries(
+    tx: &Tx<'_>,
+    commits: &[&Commit],
+    now: Ts,
+) -> Result<HashMap<TaskId, Vec<NewEvent>>, DbError> {
+    let ids: Vec<EntryId> =
+        commits.iter().flat_map(|commit| &commit.outcome.entries).map(|fact| fact.id).collect();
+    let mut events: HashMap<TaskId, Vec<NewEvent>> = HashMap::new();
+    if ids.is_empty() {
+        return Ok(events);
+    }
+    let mut known: HashMap<EntryId, EntryRow> = read::entries(tx, &ids).await?;
+    let mut changed: Vec<(EntryRow, &EntryFact)> = Vec::with_capacity(ids.len());
+    for commit in commits {
+        let task = &commit.lease.task;
+        for fact in &commit.outcome.entries {
+            let previous = known.get(&fact.id).cloned();
+            let (row, event) = apply::entry(previous, fact.clone(), task.id, task.source, now);
+            known.insert(fact.id, row.clone());
+            events.entry(task.id).or_default().extend(event);
+            changed.push((row, fact));
+        }
+    }
+    // One statement may touch a row once: the last word counts.
+    let mut said = HashSet::new();
+    changed.reverse();
+    changed.retain(|(row, _)| said.insert(row.id));
+    changed.reverse();
+    write_entries(tx, &changed).await?;
+    Ok(events)
+}
+
+async fn write_entries(tx: &Tx<'_>, changed: &[(EntryRow, &EntryFact)]) -> Result<(), DbError> {
+    let bodies: Vec<String> =
+        changed.iter().map(|(row, _)| to_json(&row.entry)).collect::<Result<_, _>>()?;
+    let slice = |fact: &EntryFact| fact.slice.map(|(offset, length)| (long(offset), long(length)));
+    run(
+        tx,
+        "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
+           seen_count, fetch_id, slice_offset, slice_length, body)
+         SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[],
+           $6::bigint[], $7::bigint[], $8::integer[], $9::bytea[], $10::bigint[], $11::bigint[],
+           $12::text[])
+         ON CONFLICT (id) DO UPDATE SET link_hash = excluded.link_hash, published = excluded.published,
+           content_hash = excluded.content_hash, last_seen = excluded.last_seen,
+           seen_count = excluded.seen_count, fetch_id = excluded.fetch_id,
+           slice_offset = excluded.slice_offset, slice_length = excluded.slice_length,
+           body = excluded.body",
+        &[
+            &column(changed, |(row, _)| row.id.0.as_slice()),
+            &column(changed, |(row, _)| row.feed_id.0),
+            &column(changed, |(_, fact)| fact.link_hash.as_ref().map(|hash| hash.as_bytes().as_slice())),
+            &column(changed, |(row, _)| row.entry.published.map(Ts::ms)),
+            &column(changed, |(row, _)| row.content_hash.as_slice()),
+            &column(changed, |(row, _)| row.first_seen.ms()),
+            &column(changed, |(row, _)| row.last_seen.ms()),
+            &column(changed, |(row, _)| i32::try_from(row.seen_count).unwrap_or(i32::MAX)),
+            &column(changed, |(row, _)| row.fetch.as_ref().map(|id| id.as_bytes().as_slice())),
+            &column(changed, |(_, fact)| slice(fact).map(|(offset, _)| offset)),
+            &column(changed, |(_, fact)| slice(fact).map(|(_, length)| length)),
+            &bodies,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn see_again(tx: &Tx<'_>, commits: &[&Commit], now: Ts) -> Result<(), DbError> {
+    let seen: Vec<&EntryId> = commits.iter().flat_map(|commit| &commit.outcome.seen).collect();
+    if seen.is_empty() {
+        return Ok(());
+    }
+    run(
+        tx,
+        "UPDATE entry SET last_seen = $2, seen_count = seen_count + 1 WHERE id = ANY($1::bytea[])",
+        &[&column(&seen, |id| id.0.as_slice()), &now.ms()],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Keeps articles; the events that follow, by task. Two tasks may bring the same address or the same
+/// text at the same time, so this holds the lock of the log from the first look on.
+pub(super) async fn put_articles(
+    tx: &Tx<'_>,
+    commits: &[&Commit],
+    now: Ts,
+) -> Result<HashMap<TaskId, NewEvent>, DbError> {
+    let facts: Vec<&ArticleFact> =
+        commits.iter().filter_map(|commit| commit.outcome.article.as_ref()).collect();
+    let mut events = HashMap::new();
+    if facts.is_empty() {
+        return Ok(events);
+    }
+    run(
+        tx,
+        "UPDATE fetch_state SET content_hash = w.hash
+         FROM unnest($1::bigint[], $2::bytea[]) AS w(task_id, hash)
+         WHERE fetch_state.task_id = w.task_id",
+        &[
+            &column(&facts, |fact| fact.task.0),
+            &column(&facts, |fact| fact.content_hash.as_slice()),
+        ],
+    )
+    .await?;
+    log::lock(tx).await?;
+    let ids: Vec<ArticleId> = facts.iter().map(|fact| fact.id).collect();
+    let mut known = read::articles_by_id(tx, &ids).await?;
+    let mut twins = twins(tx, &facts).await?;
+    let mut changed: Vec<(ArticleRow, Option<&str>)> = Vec::with_capacity(facts.len());
+    for commit in commits {
+        let Some(fact) = &commit.outcome.article else { continue };
+        let previous = known.get(&fact.id).cloned();
+        let new_text = previous.as_ref().is_none_or(|row| row.content_hash != fact.content_hash);
+        let originals = twins.entry(fact.content_hash).or_default();
+        let twin = originals.iter().find(|id| **id != fact.id).copied();
+        let (row, event) = apply::article(previous, twin, fact, now);
+        if row.duplicate_of.is_none() && !originals.contains(&fact.id) {
+            originals.push(fact.id);
+        }
+        known.insert(fact.id, row.clone());
+        if let Some(event) = event {
+            events.insert(commit.lease.task.id, event);
+        }
+        let text = new_text.then_some(fact.text.as_str());
+        // One statement may touch a row once: the last word counts.
+        match changed.iter_mut().find(|(before, _)| before.id == fact.id) {
+            Some(before) => *before = (row, text.or(before.1)),
+            None => changed.push((row, text)),
+        }
+    }
+    write_articles(tx, &changed).await?;
+    Ok(events)
+}
+
+/// The two oldest articles with each text that are no copies: one of them is another than the fact's.
+async fn twins(
+    tx: &Tx<'_>,
+    facts: &[&ArticleFact],
+) -> Result<HashMap<[u8; 32], Vec<ArticleId>>, DbError> {
+    let found = rows(
+        tx,
+        "SELECT a.content_hash, a.id FROM (SELECT DISTINCT unnest($1::bytea[]) AS hash) w
+         CROSS JOIN LATERAL (SELECT content_hash, id, row FROM article
+           WHERE content_hash = w.hash AND duplicate_of IS NULL ORDER BY row LIMIT 2) a
+         ORDER BY a.row",
+        &[&column(facts, |fact| fact.content_hash.as_slice())],
+    )
+    .await?;
+    let mut twins: HashMap<[u8; 32], Vec<ArticleId>> = HashMap::new();
+    for row in &found {
+        let id = ArticleId::from_bytes(read::hash("article", row, 1)?);
+        twins.entry(read::hash("article", row, 0)?).or_default().push(id);
+    }
+    Ok(twins)
+}
+
+async fn write_articles(
+    tx: &Tx<'_>,
+    changed: &[(ArticleRow, Option<&str>)],
+) -> Result<(), DbError> {
+    let bodies: Vec<String> =
+        changed.iter().map(|(row, _)| to_json(&row.article)).collect::<Result<_, _>>()?;
+    let found = rows(
+        tx,
+        "INSERT INTO article(id, task_id, source_id, published, content_hash, simhash, duplicate_of,
+           revision, first_seen, last_seen, fetch_id, body)
+         SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[],
+           $6::bigint[], $7::bytea[], $8::integer[], $9::bigint[], $10::bigint[], $11::bytea[],
+           $12::text[])
+         ON CONFLICT (id) DO UPDATE SET source_id = excluded.source_id,
+           published = excluded.published, content_hash = excluded.content_hash,
+           simhash = excluded.simhash, duplicate_of = excluded.duplicate_of,
+           revision = excluded.revision, last_seen = excluded.last_seen,
+           fetch_id = excluded.fetch_id, body = excluded.body
+         RETURNING id, row",
+        &[
+            &column(changed, |(row, _)| row.id.as_bytes().as_slice()),
+            &column(changed, |(row, _)| row.task_id.0),
+            &column(changed, |(row, _)| row.source.map(|source| source.0)),
+            &column(changed, |(row, _)| row.article.published.map(Ts::ms)),
+            &column(changed, |(row, _)| row.content_hash.as_slice()),
+            &column(changed, |(row, _)| row.simhash.cast_signed()),
+            &column(changed, |(row, _)| row.duplicate_of.as_ref().map(|id| id.as_bytes().as_slice())),
+            &column(changed, |(row, _)| i32::try_from(row.revision).unwrap_or(i32::MAX)),
+            &column(changed, |(row, _)| row.first_seen.ms()),
+            &column(changed, |(row, _)| row.last_seen.ms()),
+            &column(changed, |(row, _)| row.fetch.as_ref().map(|id| id.as_bytes().as_slice())),
+            &bodies,
+        ],
+    )
+    .await?;
+    let mut places = HashMap::with_capacity(found.len());
+    for row in &found {
+        places.insert(ArticleId::from_bytes(read::hash("article", row, 0)?), int(row, 1)?);
+    }
+    let mut texts = Vec::with_capacity(changed.len());
+    for (row, text) in changed {
+        if let (Some(text), Some(place)) = (text, places.get(&row.id)) {
+            texts.push((*place, pack(text)?));
+        }
+    }
+    run(
+        tx,
+        "INSERT INTO article_text(row, zstd) SELECT * FROM unnest($1::bigint[], $2::bytea[])
+         ON CONFLICT (row) DO UPDATE SET zstd = excluded.zstd",
+        &[&column(&texts, |(place, _)| *place), &column(&texts, |(_, packed)| packed.as_slice())],
+    )
+    .await?;
+    Ok(())
+}

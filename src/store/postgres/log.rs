@@ -1,0 +1,43 @@
+//! The log of events. Whoever writes to it, or decides by what others may be writing just now, holds
+//! one lock until the end of the transaction: so the order of the places is the order of the
+//! commits, and no reader can pass an event that is not there yet.
+
+use crate::db::DbError;
+use crate::db::postgres::{Tx, clean, column, rows, run};
+use crate::model::{NewEvent, Ts};
+use crate::store::forms::to_json;
+
+/// The number of the lock, chosen by chance.
+const LOCK: i64 = 0x6665_6564_0002;
+
+/// Takes the lock. It is the last one that a transaction takes.
+pub(super) async fn lock(tx: &Tx<'_>) -> Result<(), DbError> {
+    rows(tx, "SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+    Ok(())
+}
+
+/// Appends events, in their order.
+pub(super) async fn append(tx: &Tx<'_>, events: &[NewEvent], now: Ts) -> Result<(), DbError> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    lock(tx).await?;
+    let payloads: Vec<String> =
+        events.iter().map(|event| to_json(&event.payload)).collect::<Result<_, _>>()?;
+    run(
+        tx,
+        "INSERT INTO event(at, kind, subject, source_id, payload)
+         SELECT $5::bigint, kind, subject, source_id, payload
+         FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[]) WITH ORDINALITY
+           AS w(kind, subject, source_id, payload, place) ORDER BY place",
+        &[
+            &column(events, |event| event.kind.number()),
+            &column(events, |event| clean(&event.subject)),
+            &column(events, |event| event.source.map(|source| source.0)),
+            &payloads,
+            &now.ms(),
+        ],
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! What a handler asks, answered from one snapshot.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::GenericClient;
+use tokio_postgres::IsolationLevel;
+
+use super::read::{hash, maybe_hash};
+use crate::db::postgres::{column, first, rows};
+use crate::db::{DbError, PgDb};
+use crate::frontier::postgres::{int, maybe, maybe_ts, narrow};
+use crate::model::{
+    Ask, EntryId, Evidence, FeedState, Known, KnownEntry, RobotsState, TaskId, Ts, UrlHash, Verdict,
+};
+use crate::store::forms;
+
+pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
+    let mut client = db.client().await?;
+    let one_snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
+    let tx = one_snapshot.read_only(true).start().await?;
+    let mut known = Known::default();
+    if let Some(id) = ask.feed {
+        known.feed = feed(&tx, id).await?.unwrap_or_default();
+    }
+    if !ask.entries.is_empty() {
+        known.entries = entries(&tx, &ask.entries).await?;
+    }
+    if let Some(origin) = &ask.robots {
+        known.robots = robots(&tx, origin).await?;
+    }
+    if let Some(page) = ask.evidence {
+        known.evidence = evidence(&tx, page).await?;
+    }
+    tx.commit().await?;
+    Ok(known)
+}
+
+async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
+    let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms
+        FROM feed WHERE task_id = $1";
+    let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
+    Ok(Some(FeedState {
+        version: int(&row, 0)?,
+        title: row.try_get(1)?,
+        failures: narrow("count", &row, 2)?,
+        last_success: maybe_ts(&row, 3)?,
+        body_hash: maybe_hash("feed", &row, 4)?,
+        interval_ms: maybe(&row, 5)?,
+    }))
+}
+
+async fn entries<C: GenericClient>(
+    client: &C,
+    ids: &[EntryId],
+) -> Result<HashMap<EntryId, KnownEntry>, DbError> {
+    let sql = "SELECT id, content_hash FROM entry WHERE id = ANY($1::bytea[])";
+    let found = rows(client, sql, &[&column(ids, |id| id.0.as_slice())]).await?;
+    let mut known = HashMap::with_capacity(found.len());
+    for row in &found {
+        let content_hash = hash("entry", row, 1)?;
+        known.insert(EntryId(hash("entry", row, 0)?), KnownEntry { content_hash });
+    }
+    Ok(known)
+}
+
+pub(super) async fn robots<C: GenericClient>(
+    client: &C,
+    origin: &str,
+) -> Result<Option<RobotsState>, DbError> {
+    let sql = "SELECT body, fetched_at, expires_at FROM robots WHERE origin = $1";
+    let Some(row) = first(client, sql, &[&origin]).await? else { return Ok(None) };
+    let body: Option<String> = row.try_get(0)?;
+    Ok(Some(RobotsState {
+        verdict: body.map_or(Verdict::AllowAll, Verdict::Rules),
+        fetched_at: Ts::from_ms(int(&row, 1)?),
+        expires_at: Ts::from_ms(int(&row, 2)?),
+    }))
+}
+
+async fn evidence<C: GenericClient>(
+    client: &C,
+    page: UrlHash,
+) -> Result<Option<Evidence>, DbError> {
+    let sql = "SELECT body FROM entry WHERE link_hash = $1 ORDER BY first_seen, row LIMIT 1";
+    let found = first(client, sql, &[&page.as_bytes().as_slice()]).await?;
+    let Some(row) = found else { return Ok(None) };
+    Ok(Some(forms::evidence(forms::from_json("entry", row.try_get(0)?)?)))
+}

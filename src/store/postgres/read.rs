@@ -1,0 +1,213 @@
+//! Reading back what is kept.
+
+use std::collections::HashMap;
+
+use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
+
+use crate::db::postgres::{Given, column, first, rows};
+use crate::db::{DbError, PgDb};
+use crate::frontier::postgres::{int, maybe, named, narrow};
+use crate::model::{
+    ArticleId, ArticleRow, Code, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, RawRef,
+    SourceId, TaskId, Ts,
+};
+use crate::store::forms::{from_json, unpack};
+use crate::store::{ArticleFilter, SinkCursor, Totals};
+
+const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
+    a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
+
+/// Bytes of a fixed length.
+pub(super) fn hash<const N: usize>(
+    what: &'static str,
+    row: &Row,
+    at: usize,
+) -> Result<[u8; N], DbError> {
+    let bytes: &[u8] = row.try_get(at)?;
+    bytes.try_into().map_err(|_| DbError::Corrupt { what, value: format!("{} bytes", bytes.len()) })
+}
+
+/// Bytes of a fixed length that may be missing.
+pub(super) fn maybe_hash<const N: usize>(
+    what: &'static str,
+    row: &Row,
+    at: usize,
+) -> Result<Option<[u8; N]>, DbError> {
+    let there = row.try_get::<_, Option<&[u8]>>(at)?.is_some();
+    there.then(|| hash(what, row, at)).transpose()
+}
+
+fn read_article(row: &Row) -> Result<(i64, ArticleRow), DbError> {
+    let article = ArticleRow {
+        id: ArticleId::from_bytes(hash("article", row, 1)?),
+        task_id: TaskId(int(row, 2)?),
+        source: maybe(row, 3)?.map(SourceId),
+        article: from_json("article", row.try_get(11)?)?,
+        content_hash: hash("article", row, 4)?,
+        simhash: int(row, 5)?.cast_unsigned(),
+        duplicate_of: maybe_hash("article", row, 6)?.map(ArticleId::from_bytes),
+        revision: narrow("revision", row, 7)?,
+        first_seen: Ts::from_ms(int(row, 8)?),
+        last_seen: Ts::from_ms(int(row, 9)?),
+        fetch: maybe_hash("fetch", row, 10)?.map(FetchId::from_bytes),
+    };
+    Ok((int(row, 0)?, article))
+}
+
+/// Those of these articles that are kept.
+pub(super) async fn articles_by_id<C: GenericClient>(
+    client: &C,
+    ids: &[ArticleId],
+) -> Result<HashMap<ArticleId, ArticleRow>, DbError> {
+    let sql = format!("SELECT {ARTICLE_COLUMNS} FROM article a WHERE a.id = ANY($1::bytea[])");
+    let found = rows(client, &sql, &[&column(ids, |id| id.as_bytes().as_slice())]).await?;
+    found.iter().map(|row| read_article(row).map(|(_, row)| (row.id, row))).collect()
+}
+
+pub(super) async fn article(
+    db: &PgDb,
+    id: ArticleId,
+) -> Result<Option<(ArticleRow, String)>, DbError> {
+    let sql = format!(
+        "SELECT {ARTICLE_COLUMNS}, x.zstd FROM article a JOIN article_text x ON x.row = a.row
+         WHERE a.id = $1"
+    );
+    let client = db.client().await?;
+    let found = first(&client, &sql, &[&id.as_bytes().as_slice()]).await?;
+    found.map(|row| Ok((read_article(&row)?.1, unpack(row.try_get(12)?)?))).transpose()
+}
+
+pub(super) async fn articles(
+    db: &PgDb,
+    filter: &ArticleFilter,
+) -> Result<Vec<(i64, ArticleRow)>, DbError> {
+    let before = filter.before_row.unwrap_or(i64::MAX);
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    let since = filter.since.map(Ts::ms);
+    let mut conditions = vec!["a.row < $1".to_owned()];
+    let mut given: Vec<Given<'_>> = vec![&before, &limit];
+    if let Some(source) = &filter.source {
+        given.push(source);
+        let at = given.len();
+        conditions
+            .push(format!("a.source_id IN (SELECT id FROM source WHERE ${at} IN (uuid, name))"));
+    }
+    if let Some(since) = &since {
+        given.push(since);
+        conditions.push(format!("a.first_seen >= ${}", given.len()));
+    }
+    let sql = format!(
+        "SELECT {ARTICLE_COLUMNS} FROM article a WHERE {} ORDER BY a.row DESC LIMIT $2",
+        conditions.join(" AND ")
+    );
+    rows(&db.client().await?, &sql, &given).await?.iter().map(read_article).collect()
+}
+
+/// Those of these entries that are kept.
+pub(super) async fn entries<C: GenericClient>(
+    client: &C,
+    ids: &[EntryId],
+) -> Result<HashMap<EntryId, EntryRow>, DbError> {
+    let sql = "SELECT id, feed_id, body, content_hash, first_seen, last_seen, seen_count, fetch_id
+        FROM entry WHERE id = ANY($1::bytea[])";
+    let found = rows(client, sql, &[&column(ids, |id| id.0.as_slice())]).await?;
+    let read = |row: &Row| {
+        let id = EntryId(hash("entry", row, 0)?);
+        let entry = EntryRow {
+            id,
+            feed_id: TaskId(int(row, 1)?),
+            entry: from_json("entry", row.try_get(2)?)?,
+            content_hash: hash("entry", row, 3)?,
+            first_seen: Ts::from_ms(int(row, 4)?),
+            last_seen: Ts::from_ms(int(row, 5)?),
+            seen_count: narrow("count", row, 6)?,
+            fetch: maybe_hash("fetch", row, 7)?.map(FetchId::from_bytes),
+        };
+        Ok((id, entry))
+    };
+    found.iter().map(read).collect()
+}
+
+pub(super) async fn fetches(
+    db: &PgDb,
+    task: TaskId,
+    limit: usize,
+) -> Result<Vec<FetchRecord>, DbError> {
+    let sql =
+        "SELECT id, at, url, status, code, bytes, elapsed_ms, content_type, body_sha256, segment,
+        \"offset\", length FROM \"fetch\" WHERE task_id = $1 ORDER BY at DESC LIMIT $2";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let read = |row: &Row| {
+        let raw = match row.try_get(9)? {
+            Some(segment) => Some(RawRef {
+                segment,
+                offset: narrow("offset", row, 10)?,
+                length: narrow("length", row, 11)?,
+            }),
+            None => None,
+        };
+        Ok(FetchRecord {
+            id: FetchId::from_bytes(hash("fetch", row, 0)?),
+            task,
+            at: Ts::from_ms(int(row, 1)?),
+            url: row.try_get(2)?,
+            status: maybe(row, 3)?.map(|_| narrow("status", row, 3)).transpose()?,
+            code: named("code", row, 4, Code::from_number)?,
+            bytes: narrow("bytes", row, 5)?,
+            elapsed_ms: narrow("time", row, 6)?,
+            content_type: row.try_get(7)?,
+            body_sha256: row.try_get(8)?,
+            raw,
+        })
+    };
+    rows(&db.client().await?, sql, &[&task.0, &limit]).await?.iter().map(read).collect()
+}
+
+pub(super) async fn events_after(db: &PgDb, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {
+    let sql = "SELECT seq, at, kind, subject, source_id, payload FROM event
+        WHERE seq > $1 ORDER BY seq LIMIT $2";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let read = |row: &Row| {
+        Ok(Event {
+            seq: int(row, 0)?,
+            at: Ts::from_ms(int(row, 1)?),
+            kind: named("event", row, 2, EventKind::from_number)?,
+            subject: row.try_get(3)?,
+            source: maybe(row, 4)?.map(SourceId),
+            payload: from_json("event", row.try_get(5)?)?,
+        })
+    };
+    rows(&db.client().await?, sql, &[&seq, &limit]).await?.iter().map(read).collect()
+}
+
+pub(super) async fn sink(db: &PgDb, name: &str) -> Result<Option<SinkCursor>, DbError> {
+    let found =
+        first(&db.client().await?, "SELECT seq, state FROM sink WHERE name = $1", &[&name]).await?;
+    let read = |row: Row| {
+        Ok(SinkCursor { seq: int(&row, 0)?, state: from_json("sink", row.try_get(1)?)? })
+    };
+    found.map(read).transpose()
+}
+
+pub(super) async fn totals(db: &PgDb) -> Result<Totals, DbError> {
+    let sql = "SELECT (SELECT count(*) FROM source), (SELECT count(*) FROM entry), a.n, a.copies,
+          f.n, f.unchanged, f.bytes, (SELECT count(*) FROM event)
+        FROM (SELECT count(*) AS n, count(duplicate_of) AS copies FROM article) a,
+          (SELECT count(*) AS n, count(*) FILTER (WHERE status = 304) AS unchanged,
+             coalesce(sum(bytes), 0)::bigint AS bytes FROM \"fetch\") f";
+    let Some(row) = first(&db.client().await?, sql, &[]).await? else {
+        return Ok(Totals::default());
+    };
+    let figure = |at| narrow("count", &row, at);
+    Ok(Totals {
+        sources: figure(0)?,
+        entries: figure(1)?,
+        articles: figure(2)?,
+        duplicates: figure(3)?,
+        requests: figure(4)?,
+        not_modified: figure(5)?,
+        bytes: figure(6)?,
+        events: figure(7)?,
+    })
+}

@@ -1,0 +1,185 @@
+//! The registry of sources: a source's channels are recurring tasks that it owns.
+
+use deadpool_postgres::GenericClient;
+
+use super::log;
+use crate::db::postgres::{Tx, first, rows, run};
+use crate::db::{DbError, PgDb};
+use crate::frontier::postgres::{
+    SOURCE_COLUMNS, int, lock, maybe_code, maybe_ts, named, narrow, now, owned_queues, park,
+    parked_queues, queue_ids, read_source, renew_tops, resume, revive, take,
+};
+use crate::frontier::{Rules, admit};
+use crate::model::{Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
+use crate::store::ChannelState;
+use crate::store::forms::{channels, switched, to_json};
+
+/// Adds a source and its channels; `None` when the name is taken.
+pub(super) async fn add(
+    db: &PgDb,
+    new: &NewSource,
+    rules: &Rules,
+) -> Result<Option<Source>, DbError> {
+    let hosts = channels(new, SourceId(0));
+    let hosts: Vec<_> = hosts.iter().filter_map(|new| admit(new, rules).ok()).collect();
+    let names = hosts.iter().map(|new| new.host.as_str()).collect();
+    let queues = queue_ids(db, names, rules).await?;
+    let ids: Vec<i64> = queues.values().copied().collect();
+    let mut client = db.client().await?;
+    let tx = client.transaction().await?;
+    lock(&tx, &ids).await?;
+    let now = now(db, &tx).await?;
+    let made = first(
+        &tx,
+        "INSERT INTO source(uuid, name, url, spec, enabled_at, created_at)
+         VALUES($1, $2, $3, $4, $5, $5) ON CONFLICT (name) DO NOTHING RETURNING id",
+        &[&new_uuid(now).to_string(), &new.name, &new.url, &to_json(new)?, &now.ms()],
+    )
+    .await?;
+    let Some(row) = made else { return Ok(None) };
+    let id = SourceId(int(&row, 0)?);
+    let candidates = channels(new, id);
+    let candidates: Vec<_> = candidates.iter().filter_map(|new| admit(new, rules).ok()).collect();
+    take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;
+    renew_tops(&tx, &ids).await?;
+    let source = by_id(&tx, id).await?;
+    tx.commit().await?;
+    revive(db, id).await?;
+    Ok(source)
+}
+
+async fn by_id<C: GenericClient>(client: &C, id: SourceId) -> Result<Option<Source>, DbError> {
+    let sql = format!("SELECT {SOURCE_COLUMNS} FROM source s WHERE id = $1");
+    let found = first(client, &sql, &[&id.0]).await?;
+    Ok(found.map(|row| read_source(&row, 0)).transpose()?.flatten())
+}
+
+/// The source with this name or id; `lock` keeps others from changing it until the end.
+async fn by_name<C: GenericClient>(
+    client: &C,
+    name: &str,
+    lock: &str,
+) -> Result<Option<Source>, DbError> {
+    let sql = format!(
+        "SELECT {SOURCE_COLUMNS} FROM source s WHERE $1 IN (name, uuid)
+         ORDER BY (name = $1) DESC LIMIT 1 {lock}"
+    );
+    let found = first(client, &sql, &[&name]).await?;
+    Ok(found.map(|row| read_source(&row, 0)).transpose()?.flatten())
+}
+
+pub(super) async fn list(db: &PgDb) -> Result<Vec<Source>, DbError> {
+    let sql = format!("SELECT {SOURCE_COLUMNS} FROM source s ORDER BY name");
+    let found = rows(&db.client().await?, &sql, &[]).await?;
+    found.iter().filter_map(|row| read_source(row, 0).transpose()).collect()
+}
+
+pub(super) async fn show(
+    db: &PgDb,
+    name: &str,
+) -> Result<Option<(Source, Vec<ChannelState>)>, DbError> {
+    let client = db.client().await?;
+    let Some(source) = by_name(&client, name, "").await? else { return Ok(None) };
+    let found = rows(
+        &client,
+        "SELECT t.id, t.kind, t.url, t.due, t.fetched_at, f.last_success, coalesce(f.failures, 0),
+           coalesce(f.items, 0), x.last_error, x.reason, t.status
+         FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
+         WHERE t.source_id = $1 AND t.kind IN ($2::bigint, $3::bigint) ORDER BY t.id",
+        &[&source.id.0, &Kind::Feed.number(), &Kind::Sitemap.number()],
+    )
+    .await?;
+    let mut channels = Vec::with_capacity(found.len());
+    for row in &found {
+        channels.push(ChannelState {
+            id: TaskId(int(row, 0)?).to_string(),
+            kind: named("kind", row, 1, Kind::from_number)?,
+            url: row.try_get(2)?,
+            next_fetch_at: Ts::from_ms(int(row, 3)?),
+            last_fetched_at: maybe_ts(row, 4)?,
+            last_success_at: maybe_ts(row, 5)?,
+            failures: narrow("count", row, 6)?,
+            items: narrow("count", row, 7)?,
+            last_error: maybe_code(row, 8)?,
+            reason: row.try_get(9)?,
+            status: named("status", row, 10, Status::from_number)?,
+        });
+    }
+    Ok(Some((source, channels)))
+}
+
+const LOCKED: &str = "FOR UPDATE";
+
+pub(super) async fn set_enabled(
+    db: &PgDb,
+    name: &str,
+    disabled: Option<&str>,
+) -> Result<Option<Source>, DbError> {
+    let mut client = db.client().await?;
+    let tx = client.transaction().await?;
+    let Some(source) = by_name(&tx, name, LOCKED).await? else { return Ok(None) };
+    if source.enabled() == disabled.is_none() {
+        // Enabling what is enabled is the operator's way to have its channels looked at again.
+        drop(tx);
+        if disabled.is_none() {
+            revive(db, source.id).await?;
+        }
+        return Ok(Some(source));
+    }
+    let queues = match disabled {
+        Some(_) => owned_queues(&tx, source.id).await?,
+        None => parked_queues(&tx, source.id).await?,
+    };
+    lock(&tx, &queues).await?;
+    let now = now(db, &tx).await?;
+    enable(&tx, source.id, disabled, now).await?;
+    match disabled {
+        Some(_) => park(&tx, source.id, &queues).await?,
+        None => resume(&tx, source.id, &queues, now).await?,
+    }
+    log::append(&tx, &[switched(&source, disabled)], now).await?;
+    let changed = by_id(&tx, source.id).await?;
+    tx.commit().await?;
+    if disabled.is_none() {
+        revive(db, source.id).await?;
+    }
+    Ok(changed)
+}
+
+async fn enable(
+    tx: &Tx<'_>,
+    source: SourceId,
+    disabled: Option<&str>,
+    now: Ts,
+) -> Result<(), DbError> {
+    let enabled_at = disabled.is_none().then_some(now.ms());
+    run(
+        tx,
+        "UPDATE source SET enabled_at = $2, disable_reason = $3 WHERE id = $1",
+        &[&source.0, &enabled_at, &disabled],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Forgets a source. What it owned passes on or is set aside; articles and history stay.
+pub(super) async fn remove(db: &PgDb, name: &str) -> Result<Option<Source>, DbError> {
+    let mut client = db.client().await?;
+    let tx = client.transaction().await?;
+    let Some(source) = by_name(&tx, name, LOCKED).await? else { return Ok(None) };
+    let queues = owned_queues(&tx, source.id).await?;
+    lock(&tx, &queues).await?;
+    park(&tx, source.id, &queues).await?;
+    // Articles are changed by those who hold the log.
+    log::lock(&tx).await?;
+    for sql in [
+        "UPDATE task SET source_id = NULL WHERE source_id = $1",
+        "DELETE FROM task_source WHERE source_id = $1",
+        "UPDATE article SET source_id = NULL WHERE source_id = $1",
+        "DELETE FROM source WHERE id = $1",
+    ] {
+        run(&tx, sql, &[&source.id.0]).await?;
+    }
+    tx.commit().await?;
+    Ok(Some(source))
+}
