@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use feedmill::store::Store;
 use feedmill_formats::warc;
 use feedmill_newsroom::Setup;
 
@@ -14,13 +13,28 @@ use crate::support::{LIMIT, World};
 /// How often the engine is killed.
 const KILLS: u64 = 10;
 
+/// The program, without what only its tests know.
+fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_feedmill"));
+    command.env_remove("FEEDMILL_TEST_POSTGRES");
+    command
+}
+
 /// Starts the engine as a process of its own, on the world's clock.
 pub(crate) fn engine(world: &World) -> Child {
+    start(world, &world.config.data_dir, None, &[])
+}
+
+/// The same in a directory of its own, on a database of its own, and with more settings.
+pub(crate) fn start(world: &World, dir: &Path, database: Option<&str>, more: &[&str]) -> Child {
     let resolve = format!("fetch.resolve=*.newsroom.test={}", world.newsroom.addr());
-    Command::new(env!("CARGO_BIN_EXE_feedmill"))
+    let mut command = binary();
+    command.envs(database.map(|url| ("FEEDMILL_DATABASE__URL", url)));
+    command
         .args(["run", "--quiet", "--set", &resolve, "--set", "schedule.sitemap_interval=30m"])
         .args(["--set", "fetch.contact=https://newsroom.test/robot", "--data-dir"])
-        .arg(&world.config.data_dir)
+        .arg(dir)
+        .args(more.iter().flat_map(|setting| ["--set", setting]))
         .env("FEEDMILL_CLOCK", world.clock.scale().unwrap().to_string())
         .current_dir(world.dir())
         .stdin(Stdio::null())
@@ -37,7 +51,7 @@ pub(crate) fn terminate(child: &mut Child) -> bool {
 }
 
 /// Moments that look random and are the same in every run.
-fn moments() -> impl Iterator<Item = Duration> {
+pub(crate) fn moments() -> impl Iterator<Item = Duration> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     std::iter::from_fn(move || {
         state ^= state << 13;
@@ -103,7 +117,7 @@ async fn a_second_engine_on_the_same_directory_is_refused() {
         assert!(began.elapsed() < LIMIT, "the first engine starts");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let second = Command::new(env!("CARGO_BIN_EXE_feedmill"))
+    let second = binary()
         .args(["run", "--data-dir"])
         .arg(&world.config.data_dir)
         .current_dir(world.dir())

@@ -11,5 +11,7 @@ mod cli;
 mod contract;
 mod kill;
 mod pipeline;
+mod postgres;
+mod shared;
 mod sinks;
 mod support;

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use feedmill::frontier::{Frontier, TaskFilter};
+use feedmill::frontier::TaskFilter;
 use feedmill::model::{Code, EventKind, Kind, Status};
-use feedmill::store::Store;
 use feedmill_newsroom::{Channel, Fault, RetryAfter, Span};
 
 use crate::support::World;

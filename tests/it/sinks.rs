@@ -30,7 +30,7 @@ pub(crate) fn places(lines: &[Value]) -> BTreeSet<i64> {
 }
 
 async fn pump(world: &World, dir: &Path) {
-    let store: Arc<dyn Store> = Arc::new(world.store.clone());
+    let store: Arc<dyn Store> = Arc::clone(&world.store);
     let stop = CancellationToken::new();
     stop.cancel();
     let sink = Box::new(Ndjson::new(dir.to_owned(), Arc::clone(&store)));

@@ -9,9 +9,9 @@ use feedmill::app::{self, Mode, Progress, RunOptions, Snapshot};
 use feedmill::clock::Clock;
 use feedmill::config::Config;
 use feedmill::demo::{self, Options, Report};
-use feedmill::frontier::{Frontier, TaskFilter};
+use feedmill::frontier::TaskFilter;
 use feedmill::model::{Kind, Lane, NewTask, Origin, Task, Ts};
-use feedmill::store::SqliteStore;
+use feedmill::store::Store;
 use feedmill_newsroom::{Newsroom, Setup};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,7 @@ pub(crate) struct World {
     pub(crate) newsroom: Newsroom,
     pub(crate) clock: Clock,
     pub(crate) config: Config,
-    pub(crate) store: SqliteStore,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) start: Ts,
     dir: TempDir,
 }
@@ -40,6 +40,15 @@ impl World {
     }
 
     pub(crate) async fn with(publishers: usize, shape: impl FnOnce(Setup) -> Setup) -> Self {
+        Self::on("", publishers, shape).await
+    }
+
+    /// The same on another database than the embedded one.
+    pub(crate) async fn on(
+        database: &str,
+        publishers: usize,
+        shape: impl FnOnce(Setup) -> Setup,
+    ) -> Self {
         let clock = Clock::fast(600.0);
         let start = clock.now();
         let reading = clock.clone();
@@ -55,7 +64,8 @@ impl World {
             dir: dir.path().join("data"),
             keep: false,
         };
-        let config = demo::config(&options, &newsroom).unwrap();
+        let mut config = demo::config(&options, &newsroom).unwrap();
+        config.database.url = database.to_owned().into();
         let store = app::open(&config, &clock).await.unwrap();
         Self { newsroom, clock, config, store, start, dir }
     }
@@ -66,7 +76,7 @@ impl World {
 
     /// Follows every publisher.
     pub(crate) async fn follow(&self) {
-        demo::follow(&self.newsroom, &self.store).await.unwrap();
+        demo::follow(&self.newsroom, &*self.store).await.unwrap();
     }
 
     /// Puts one address in by hand.
@@ -116,7 +126,7 @@ impl World {
 
     pub(crate) async fn report(&self) -> Report {
         let now = self.clock.now();
-        demo::compare(&self.newsroom, &self.store, &self.config, self.start, now).await.unwrap()
+        demo::compare(&self.newsroom, &*self.store, &self.config, self.start, now).await.unwrap()
     }
 
     pub(crate) async fn tasks(&self, filter: TaskFilter) -> Vec<Task> {

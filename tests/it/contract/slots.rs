@@ -1,6 +1,6 @@
 //! Slots, groups and fairness: who may be asked how often, and that nobody starves.
 
-use feedmill::frontier::{HostPatch, Rules};
+use feedmill::frontier::{HostPatch, MAX_STRIKES, Rules};
 use feedmill::model::{Code, Lane, Next, Status};
 
 use super::Open;
@@ -115,4 +115,22 @@ pub(super) async fn who_waits_longest_is_served_however_low(open: Open) {
         }
     }
     assert_eq!(trial.task("https://low.example/1").await.status, Status::Fetched);
+}
+
+pub(super) async fn a_lease_that_runs_out_on_any_slot_comes_back(open: Open) {
+    let trial = open(noon(), Rules { concurrency: 2, ..rules() }).await;
+    warm(&trial).await;
+    trial.submit([page("https://a.example/only")]).await;
+    assert_eq!(trial.claim(9, Lane::ALL).await.len(), 1);
+    let due = trial.store.next_due(Lane::ALL).await.unwrap();
+    assert!(due.is_none_or(|at| at > trial.now()), "the idle slot promises nothing: {due:?}");
+    for _ in 1..MAX_STRIKES {
+        trial.pass(TERM);
+        assert_eq!(trial.claim(9, Lane::ALL).await.len(), 1, "it is handed out again");
+        assert!(trial.idle().await, "once");
+    }
+    trial.pass(TERM);
+    assert!(trial.claim(9, Lane::ALL).await.is_empty());
+    assert_eq!(trial.task("https://a.example/only").await.last_error, Some(Code::Poison));
+    assert_eq!(trial.store.maintain().await.unwrap(), 0);
 }
