@@ -302,6 +302,19 @@ fn serve_settings(config: &Config, clock: &Clock) -> ServeSettings {
     }
 }
 
+/// Where a sink's place in the log is kept. Files are of one machine, and so is the place of a sink
+/// that writes them: each machine that shares a store writes the whole log.
+fn cursor_name(config: &Config, name: &str) -> String {
+    match (config.postgres_url(), config.sink_dir(name)) {
+        (Some(_), Some(dir)) => {
+            let node = rustix::system::uname();
+            let dir = std::path::absolute(&dir).unwrap_or(dir);
+            format!("{name}@{}:{}", node.nodename().to_string_lossy(), dir.display())
+        }
+        _ => name.to_owned(),
+    }
+}
+
 fn build_sinks(config: &Config, store: &Arc<dyn Store>) -> Vec<(String, Box<dyn Sink>)> {
     let build = |(name, sink): (&String, &SinkConfig)| {
         let sink: Box<dyn Sink> = match sink {
@@ -310,7 +323,7 @@ fn build_sinks(config: &Config, store: &Arc<dyn Store>) -> Vec<(String, Box<dyn 
                 Box::new(sinks::ndjson::Ndjson::new(dir, Arc::clone(store)))
             }
         };
-        Some((name.clone(), sink))
+        Some((cursor_name(config, name), sink))
     };
     config.sinks.iter().filter_map(build).collect()
 }

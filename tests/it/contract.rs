@@ -230,6 +230,7 @@ macro_rules! contract {
             }
             sources {
                 a_source_that_is_added_again_gets_its_pages_back,
+                what_nobody_owned_belongs_to_the_first_source_that_gives_it,
                 a_channel_that_was_given_up_returns_on_the_operators_word,
                 names_are_unique,
                 disabling_parks_and_enabling_resumes,

@@ -162,16 +162,17 @@ impl<'a> Intake<'a> {
         if let Some(source) = new.source.filter(|source| owner != Some(source.0)) {
             refer(self.conn, id, source.0, new.origin, self.now)?;
         }
-        // The usual case: it waits for its turn already, or it is done.
-        let waits = status == Status::Pending
-            && due <= self.now.ms()
-            && i64::from(new.priority) <= prio
-            && (owner.is_some() || new.source.is_none());
-        if waits || status == Status::Fetched || !self.wanted(new)? {
+        if !self.wanted(new)? {
             return Ok(Met::Known);
         }
         if let Some(source) = new.source.filter(|_| owner.is_none() || status == Status::Parked) {
             pass_to(self.conn, id, source.0)?;
+        }
+        // The usual case: it waits for its turn already, or it is done.
+        let waits =
+            status == Status::Pending && due <= self.now.ms() && i64::from(new.priority) <= prio;
+        if waits || status == Status::Fetched {
+            return Ok(Met::Known);
         }
         let old = Place { task: id, queue, lane, prio, due };
         let (leased, last_error) = self.standing(id, queue)?;

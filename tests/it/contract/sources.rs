@@ -179,3 +179,16 @@ pub(super) async fn a_channel_that_was_given_up_returns_on_the_operators_word(op
     trial.pass(PAUSE);
     assert_eq!(trial.take().await.task.url, FEED);
 }
+
+pub(super) async fn what_nobody_owned_belongs_to_the_first_source_that_gives_it(open: Open) {
+    let trial = begin(open).await;
+    let urls = ["https://b.example/1", "https://c.example/1"];
+    trial.submit(urls.map(page)).await;
+    let done = trial.take().await;
+    trial.end(&done, Next::Fetched).await;
+    let source = trial.source("a", &[FEED]).await;
+    trial.submit(urls.map(|url| owned_by(&source, page(url)))).await;
+    for url in urls {
+        assert_eq!(trial.task(url).await.source, Some(source.id), "{url}");
+    }
+}
