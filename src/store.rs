@@ -13,10 +13,10 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::db::DbError;
-use crate::frontier::Frontier;
+use crate::frontier::{Extension, Frontier, HostPatch, Rules, Stats, SubmitReport, TaskFilter};
 use crate::model::{
-    ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchRecord, Known, Lease,
-    NewSource, Outcome, RobotsState, Source, TaskId, Ts,
+    ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchRecord, Known, Lane, Lease,
+    LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, Task, TaskId, Ts,
 };
 
 pub use postgres::PgStore;
@@ -132,6 +132,9 @@ pub struct Totals {
 /// The boundary that both backends keep, beside [`Frontier`].
 #[async_trait]
 pub trait Store: Frontier {
+    /// The frontier within; a store can be used as one.
+    fn queue(&self) -> &dyn Frontier;
+
     /// Answers what a handler asks, from one snapshot.
     async fn lookup(&self, ask: Ask) -> Result<Known, DbError>;
 
@@ -195,4 +198,44 @@ pub trait Store: Frontier {
 
     /// Writes what is waiting and closes; later calls are refused.
     async fn close(&self);
+}
+
+#[async_trait]
+impl<S: Store> Frontier for S {
+    fn rules(&self) -> &Rules {
+        self.queue().rules()
+    }
+    async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
+        self.queue().submit(batch).await
+    }
+    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
+        self.queue().claim(n, lanes).await
+    }
+    async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {
+        self.queue().renew(lease).await
+    }
+    async fn extend(&self, lease: LeaseId, host: &str) -> Result<Extension, DbError> {
+        self.queue().extend(lease, host).await
+    }
+    async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
+        self.queue().next_due(lanes).await
+    }
+    async fn has_work(&self, lanes: &[Lane]) -> Result<bool, DbError> {
+        self.queue().has_work(lanes).await
+    }
+    async fn changed(&self) {
+        self.queue().changed().await;
+    }
+    async fn set_host(&self, host: &str, patch: HostPatch) -> Result<(), DbError> {
+        self.queue().set_host(host, patch).await
+    }
+    async fn maintain(&self) -> Result<u64, DbError> {
+        self.queue().maintain().await
+    }
+    async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {
+        self.queue().list(filter).await
+    }
+    async fn stats(&self) -> Result<Stats, DbError> {
+        self.queue().stats().await
+    }
 }

@@ -19,10 +19,10 @@ use super::{
 use crate::db::postgres::{LOGGED, WORK, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
-use crate::frontier::{Extension, Frontier, HostPatch, Rules, Stats, SubmitReport, TaskFilter};
+use crate::frontier::{Frontier, Rules};
 use crate::model::{
-    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, Lane, Lease, LeaseId,
-    NewSource, NewTask, RobotsState, Source, Task, TaskId, Ts,
+    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, NewSource,
+    RobotsState, Source, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -75,6 +75,10 @@ impl PgStore {
 
 #[async_trait]
 impl Store for PgStore {
+    fn queue(&self) -> &dyn Frontier {
+        &self.frontier
+    }
+
     async fn lookup(&self, ask: Ask) -> Result<Known, DbError> {
         lookup::lookup(&self.db, &ask).await
     }
@@ -199,45 +203,5 @@ impl Store for PgStore {
 
     async fn close(&self) {
         self.db.close().await;
-    }
-}
-
-#[async_trait]
-impl Frontier for PgStore {
-    fn rules(&self) -> &Rules {
-        self.frontier.rules()
-    }
-    async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
-        self.frontier.submit(batch).await
-    }
-    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
-        self.frontier.claim(n, lanes).await
-    }
-    async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {
-        self.frontier.renew(lease).await
-    }
-    async fn extend(&self, lease: LeaseId, host: &str) -> Result<Extension, DbError> {
-        self.frontier.extend(lease, host).await
-    }
-    async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
-        self.frontier.next_due(lanes).await
-    }
-    async fn has_work(&self, lanes: &[Lane]) -> Result<bool, DbError> {
-        self.frontier.has_work(lanes).await
-    }
-    async fn changed(&self) {
-        self.frontier.changed().await;
-    }
-    async fn set_host(&self, host: &str, patch: HostPatch) -> Result<(), DbError> {
-        self.frontier.set_host(host, patch).await
-    }
-    async fn maintain(&self) -> Result<u64, DbError> {
-        self.frontier.maintain().await
-    }
-    async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {
-        self.frontier.list(filter).await
-    }
-    async fn stats(&self) -> Result<Stats, DbError> {
-        self.frontier.stats().await
     }
 }
