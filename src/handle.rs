@@ -165,9 +165,7 @@ fn read_answer(
             ask.entries = read.ids();
             What::Feed(Box::new(read), carried)
         }),
-        Kind::Sitemap => {
-            sitemap::read(response, &body).map(|read| What::Sitemap(Box::new(read), carried))
-        }
+        Kind::Sitemap => sitemap::read(&body).map(|read| What::Sitemap(Box::new(read), carried)),
         Kind::Article => article::read(response, &body, house).map(|read| {
             ask.evidence = Some(lease.task.url_hash);
             What::Page(Box::new(read), carried)

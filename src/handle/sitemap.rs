@@ -6,9 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::feed::{found, quiet};
 use super::{Carried, House, poll};
-use crate::model::{
-    Code, FeedFact, FeedState, Kind, Known, Lease, Next, Origin, Outcome, Response, Ts,
-};
+use crate::model::{Code, FeedFact, FeedState, Kind, Known, Lease, Next, Origin, Outcome, Ts};
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -16,7 +14,7 @@ pub(super) struct Read {
     body_hash: [u8; 32],
 }
 
-pub(super) fn read(response: &Response, body: &[u8]) -> Result<Read, (Code, String)> {
+pub(super) fn read(body: &[u8]) -> Result<Read, (Code, String)> {
     let sitemap = sitemap::parse(body, &sitemap::Limits::default()).map_err(|error| {
         let code = match error {
             SitemapError::EmptyBody => Code::Empty,
@@ -26,7 +24,6 @@ pub(super) fn read(response: &Response, body: &[u8]) -> Result<Read, (Code, Stri
         };
         (code, error.to_string())
     })?;
-    debug_assert!(response.status() < 300, "only whole answers are read");
     Ok(Read { sitemap, body_hash: Sha256::digest(body).into() })
 }
 
