@@ -11,7 +11,7 @@ mod sqlite;
 pub use lock::{EngineLock, LockError};
 pub use postgres::{OwnTime, PgDb};
 pub use rusqlite::Connection;
-pub use sqlite::{Db, alone};
+pub use sqlite::Db;
 
 /// Bytes free on the disk that holds a directory.
 pub fn free_bytes(dir: &std::path::Path) -> std::io::Result<u64> {

@@ -70,7 +70,9 @@ CREATE TABLE task(
   url_key text) WITH (fillfactor = 85);  -- url_key only where it differs from url
 CREATE UNIQUE INDEX task_key ON task(host_id, lane, hash);
 CREATE INDEX task_parked ON task(parent_id) WHERE status = 3;
-CREATE INDEX task_by_source ON task(source_id, status) WHERE source_id IS NOT NULL;
+-- Without the status: completing a task leaves them alone.
+CREATE INDEX task_by_source ON task(source_id) WHERE source_id IS NOT NULL;
+CREATE INDEX task_channel ON task(source_id) WHERE lane = 0;
 
 -- Sources beyond the owner that also gave a task.
 CREATE TABLE task_source(

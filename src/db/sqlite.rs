@@ -1,8 +1,9 @@
 //! One SQLite file: a writer thread that owns the writing connection, and readers beside it.
 //!
-//! Whatever waits for the writer goes into one transaction, each job in its own savepoint, and no
-//! job is answered before that transaction is on disk: `synchronous=FULL` is paid once for all.
-//! A job must be quick and do nothing but SQL; other processes may write between two batches.
+//! Whatever waits for the writer goes into one transaction, and no job is answered before that is
+//! on disk: `synchronous=FULL` is paid once for all. A job that fails takes nothing with it: the
+//! transaction is begun again, with a savepoint for each. So a job may run twice; it must be quick
+//! and do nothing but SQL. Other processes may write between two batches.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -17,7 +18,7 @@ use tokio::sync::oneshot;
 use super::{DbError, migrate};
 
 /// Jobs that share a transaction at the most.
-const BATCH: usize = 256;
+const BATCH: usize = 1_024;
 /// The writer's page cache, as SQLite wants it: minus kibibytes.
 const WRITER_CACHE: i64 = -262_144;
 /// Reading connections kept open.
@@ -30,7 +31,7 @@ pub struct Db(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    jobs: Mutex<Option<Sender<Box<dyn Job>>>>,
+    jobs: Mutex<Option<Sender<Jobs>>>,
     writer: Mutex<Option<thread::JoinHandle<()>>>,
     readers: Mutex<Vec<Connection>>,
 }
@@ -40,20 +41,22 @@ trait Job: Send {
     fn answer(self: Box<Self>, committed: Result<(), DbError>);
 }
 
+/// What one caller wants done, sent at once so that it stays together.
+type Jobs = Vec<Box<dyn Job>>;
+
 struct Work<F, T> {
-    work: Option<F>,
+    work: F,
     result: Option<Result<T, DbError>>,
     answer: oneshot::Sender<Result<T, DbError>>,
 }
 
 impl<F, T> Job for Work<F, T>
 where
-    F: FnOnce(&Connection) -> Result<T, DbError> + Send,
+    F: FnMut(&Connection) -> Result<T, DbError> + Send,
     T: Send,
 {
     fn run(&mut self, conn: &Connection) -> Result<(), DbError> {
-        let Some(work) = self.work.take() else { return Ok(()) };
-        let result = work(conn);
+        let result = (self.work)(conn);
         let done = result.as_ref().map(|_| ()).map_err(Clone::clone);
         self.result = Some(result);
         done
@@ -98,16 +101,35 @@ impl Db {
     /// Runs `work` in a transaction and answers once that is on disk.
     pub async fn write<T, F>(&self, work: F) -> Result<T, DbError>
     where
-        F: FnOnce(&Connection) -> Result<T, DbError> + Send + 'static,
+        F: FnMut(&Connection) -> Result<T, DbError> + Send + 'static,
         T: Send + 'static,
     {
-        let (answer, done) = oneshot::channel();
-        let job = Box::new(Work { work: Some(work), result: None, answer });
-        {
-            let jobs = self.0.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            jobs.as_ref().ok_or(DbError::Closed)?.send(job).map_err(|_| DbError::Closed)?;
+        self.write_each(vec![work]).await.pop().unwrap_or(Err(DbError::Closed))
+    }
+
+    /// Runs many pieces of work in one transaction, each of which may fail alone.
+    pub async fn write_each<T, F>(&self, works: Vec<F>) -> Vec<Result<T, DbError>>
+    where
+        F: FnMut(&Connection) -> Result<T, DbError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut jobs: Jobs = Vec::with_capacity(works.len());
+        let mut answers = Vec::with_capacity(works.len());
+        for work in works {
+            let (answer, done) = oneshot::channel();
+            jobs.push(Box::new(Work { work, result: None, answer }));
+            answers.push(done);
         }
-        done.await.map_err(|_| DbError::Closed)?
+        // A writer that is gone drops the jobs, and their answers say so.
+        match &*self.0.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(sender) => drop(sender.send(jobs)),
+            None => drop(jobs),
+        }
+        let mut results = Vec::with_capacity(answers.len());
+        for answer in answers {
+            results.push(answer.await.unwrap_or(Err(DbError::Closed)));
+        }
+        results
     }
 
     /// Runs `work` on a reading connection, beside the writer.
@@ -182,48 +204,60 @@ fn connect(path: &Path) -> Result<Connection, DbError> {
     })
 }
 
-fn write_all(conn: &Connection, waiting: &Receiver<Box<dyn Job>>) {
-    while let Ok(first) = waiting.recv() {
-        let mut jobs = vec![first];
-        jobs.extend(waiting.try_iter().take(BATCH - 1));
+fn write_all(conn: &Connection, waiting: &Receiver<Jobs>) {
+    while let Ok(mut jobs) = waiting.recv() {
+        while jobs.len() < BATCH
+            && let Ok(more) = waiting.try_recv()
+        {
+            jobs.extend(more);
+        }
         let committed = run_batch(conn, &mut jobs);
-        if committed.is_err() && !conn.is_autocommit() {
+        if !conn.is_autocommit() {
             drop(conn.execute_batch("ROLLBACK"));
         }
-        for job in jobs {
+        // Whoever waits for many waits for the first: the last one first, and it wakes once.
+        for job in jobs.into_iter().rev() {
             job.answer(committed.clone());
         }
     }
 }
 
+/// Runs the jobs in one transaction; those that fail are left out of it and know why.
 fn run_batch(conn: &Connection, jobs: &mut [Box<dyn Job>]) -> Result<(), DbError> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    for job in jobs {
-        // What the job itself says is kept for its answer.
-        drop(alone(conn, || job.run(conn))?);
+    let failed = jobs.iter_mut().find_map(|job| job.run(conn).err());
+    if let Some(error) = failed {
+        if let [_] = jobs {
+            return Err(error);
+        }
+        if !conn.is_autocommit() {
+            conn.execute_batch("ROLLBACK")?;
+        }
+        conn.execute_batch("BEGIN IMMEDIATE")?;
+        for job in jobs {
+            // A savepoint costs as much as the work: only a batch with a bad job pays for it.
+            alone(conn, job.as_mut())?;
+        }
     }
     conn.execute_batch("COMMIT")?;
     Ok(())
 }
 
-/// Runs a part of a transaction so that it fails alone: in a savepoint. The outer error means that
-/// the whole transaction is lost, as a full disk may do.
-pub fn alone<T>(
-    conn: &Connection,
-    work: impl FnOnce() -> Result<T, DbError>,
-) -> Result<Result<T, DbError>, DbError> {
+/// Runs a job in a savepoint, so that it fails alone. An error means that the whole transaction is
+/// lost, as a full disk may do.
+fn alone(conn: &Connection, job: &mut dyn Job) -> Result<(), DbError> {
     let run = |sql| conn.prepare_cached(sql)?.execute([]);
     run("SAVEPOINT part")?;
-    let result = work();
-    match &result {
-        Ok(_) => {}
-        Err(error) if conn.is_autocommit() => return Err(error.clone()),
+    match job.run(conn) {
+        Ok(()) => {}
+        Err(error) if conn.is_autocommit() => return Err(error),
+        // What the job itself says is kept for its answer.
         Err(_) => {
             run("ROLLBACK TO part")?;
         }
     }
     run("RELEASE part")?;
-    Ok(result)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -64,9 +64,9 @@ impl SqliteFrontier {
         self.db.write(move |conn| claim::free_leases(conn, now, &rules)).await
     }
 
-    async fn write<T, F>(&self, work: F) -> Result<T, DbError>
+    async fn write<T, F>(&self, mut work: F) -> Result<T, DbError>
     where
-        F: FnOnce(&Connection, Ts, &Rules) -> Result<T, DbError> + Send + 'static,
+        F: FnMut(&Connection, Ts, &Rules) -> Result<T, DbError> + Send + 'static,
         T: Send + 'static,
     {
         let (clock, rules) = (self.clock.clone(), Arc::clone(&self.rules));

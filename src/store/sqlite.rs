@@ -8,13 +8,14 @@ mod sources;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, SinkCursor, SourceError, Store, Totals,
 };
 use crate::clock::Clock;
-use crate::db::{self, Db, DbError};
+use crate::db::{Db, DbError};
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Frontier, Rules};
 use crate::model::{
@@ -57,25 +58,14 @@ impl Store for SqliteStore {
     }
 
     async fn commit(&self, batch: Vec<Commit>) -> Vec<Result<Committed, DbError>> {
-        let (clock, rules) = (self.clock.clone(), self.frontier.rules().clone());
-        let count = batch.len();
+        let (clock, rules) = (&self.clock, Arc::new(self.frontier.rules().clone()));
         // Normalising is work that the writer need not wait for.
-        let ready: Vec<_> =
-            batch.into_iter().map(|commit| commit::Ready::new(commit, &rules)).collect();
-        let done = self
-            .db
-            .write(move |conn| {
-                let now = clock.now();
-                let one = |ready: &commit::Ready| commit::commit(conn, ready, now, &rules);
-                // A savepoint each costs as much as the work: only a batch with a bad one pays.
-                let all = || ready.iter().map(one).collect::<Result<Vec<_>, _>>();
-                match db::alone(conn, all)? {
-                    Ok(done) => Ok(done.into_iter().map(Ok).collect()),
-                    Err(_) => ready.iter().map(|ready| db::alone(conn, || one(ready))).collect(),
-                }
-            })
-            .await;
-        let done = done.unwrap_or_else(|error| vec![Err(error); count]);
+        let jobs = batch.into_iter().map(|commit| {
+            let (clock, rules) = (clock.clone(), Arc::clone(&rules));
+            let ready = commit::Ready::new(commit, &rules);
+            move |conn: &Connection| commit::commit(conn, &ready, clock.now(), &rules)
+        });
+        let done = self.db.write_each(jobs.collect()).await;
         self.frontier.wake();
         self.logged.notify_waiters();
         done

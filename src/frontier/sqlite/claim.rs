@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use feedmill_formats::url as web;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::rows::{
-    self, HOST_COLUMNS, HostRow, Place, TASK_COLUMNS, TASK_FROM, enqueue, load_host, load_source,
+    self, HostRow, Place, TASK_COLUMNS, TASK_FROM, enqueue, host_columns, load_host, load_source,
     queue_of, read_host, read_task, renew_tops, task_columns, top_column,
 };
 use crate::db::DbError;
@@ -25,17 +25,23 @@ const FAIR: u64 = 10;
 /// The head of a queue's lane with all that a lease tells about it.
 const HEAD: &str = concat!(
     "SELECT ",
-    task_columns!("0"),
-    " FROM queue q CROSS JOIN task t ON t.id = q.task_id CROSS JOIN host h ON h.id = t.host_id
-     LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id
+    task_columns!("?5", "NULL", "1"),
+    " FROM queue q CROSS JOIN task t ON t.id = q.task_id
+     LEFT JOIN fetch_state f ON f.task_id = t.id
      WHERE q.host_id = ?1 AND q.lane = ?2 AND (?3 = 1 OR NOT EXISTS(
        SELECT 1 FROM host l WHERE l.queue_id = ?1 AND l.id <> ?4 AND l.lease_task = q.task_id))
      ORDER BY q.nprio, q.due, q.task_id LIMIT 1"
 );
 
+/// A slot becomes a lease.
+const TAKE: &str = "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4, last_lane = ?5,
+    rate_ms = ?6 WHERE id = ?1";
+
 /// One call for work.
 struct Claim<'a> {
     conn: &'a Connection,
+    head: CachedStatement<'a>,
+    take: CachedStatement<'a>,
     lanes: &'a [Lane],
     now: Ts,
     rules: &'a Rules,
@@ -59,6 +65,8 @@ pub(super) fn claim(
     promote(conn, now)?;
     let mut claim = Claim {
         conn,
+        head: conn.prepare_cached(HEAD)?,
+        take: conn.prepare_cached(TAKE)?,
         lanes,
         now,
         rules,
@@ -75,13 +83,7 @@ pub(super) fn claim(
     }
     for prio in (1..=10i64).rev() {
         for lane in lanes {
-            let room = n.saturating_sub(claim.leases.len());
-            if room == 0 {
-                return Ok(claim.leases);
-            }
-            for host in due_hosts(conn, *lane, prio, now, room)? {
-                claim.lease(host)?;
-            }
+            claim.fill(*lane, prio)?;
         }
     }
     Ok(claim.leases)
@@ -96,8 +98,13 @@ fn due_hosts(
 ) -> Result<Vec<HostRow>, DbError> {
     let top = top_column(lane);
     let mut select = conn.prepare_cached(&format!(
-        "SELECT {HOST_COLUMNS} FROM host WHERE {top} = ?1 AND next_at <= ?2
+        concat!(
+            "SELECT ",
+            host_columns!(),
+            " FROM host h WHERE {} = ?1 AND next_at <= ?2
          ORDER BY next_at LIMIT ?3"
+        ),
+        top
     ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let found = select.query_map((prio, now.ms(), limit), read_host)?;
@@ -144,6 +151,22 @@ impl Claim<'_> {
         longest.map(|(_, id)| load_host(self.conn, id)).transpose()
     }
 
+    /// Leases due slots with this top, until there is no room or no slot: one that stood down is
+    /// not due any more and has made room for the next.
+    fn fill(&mut self, lane: Lane, prio: i64) -> Result<(), DbError> {
+        loop {
+            let room = self.wanted.saturating_sub(self.leases.len());
+            let hosts = due_hosts(self.conn, lane, prio, self.now, room)?;
+            let all = hosts.len() < room || room == 0;
+            for host in hosts {
+                self.lease(host)?;
+            }
+            if all {
+                return Ok(());
+            }
+        }
+    }
+
     /// Leases the head of a due slot, when there is one to serve.
     fn lease(&mut self, mut host: HostRow) -> Result<(), DbError> {
         let conn = self.conn;
@@ -154,14 +177,13 @@ impl Claim<'_> {
         let Some(lane) = rulings::lane(host.tops, host.last_lane, self.lanes) else {
             return Ok(());
         };
-        let mut select = conn.prepare_cached(HEAD)?;
-        let mut rows = select.query((host.queue, lane.number(), host.concurrency, host.id))?;
-        let Some(row) = rows.next()? else { return self.stand_down(&host) };
-        let (mut task, mut kept) = (read_task(row)?, read_validators(row)?);
-        drop(rows);
+        let Some((mut task, mut kept)) = self.head(&host, lane)? else {
+            return self.stand_down(&host);
+        };
         let source = self.source(task.source)?;
+        task.source_id = source.as_ref().map(|source| source.uuid.clone());
         let robots = if task.kind.asks_robots(self.rules.robots_for_feeds) {
-            let fresh = fresh_robots(conn, &task.url, self.now)?;
+            let fresh = fresh_robots(conn, &task, self.now)?;
             if fresh.is_none() {
                 let Some((robots, validators)) = robots_task(conn, &host, &task, self.now)? else {
                     return self.stand_down(&host);
@@ -177,11 +199,7 @@ impl Claim<'_> {
         host.pace.rate_ms = rate.or(host.pace.rate_ms);
         let id = self.number()?;
         let until = self.now.after(self.rules.lease);
-        conn.prepare_cached(
-            "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4, last_lane = ?5,
-               rate_ms = ?6 WHERE id = ?1",
-        )?
-        .execute((
+        self.take.execute((
             host.id,
             until.ms(),
             id.0,
@@ -189,7 +207,6 @@ impl Claim<'_> {
             lane.number(),
             host.pace.rate_ms,
         ))?;
-        task.leased = true;
         let (validators, validators_for) = kept;
         let delay = host.pace.pause(self.rules.delay);
         let now = self.now;
@@ -207,17 +224,23 @@ impl Claim<'_> {
         Ok(())
     }
 
+    /// The first task of a slot's lane that no sibling has.
+    fn head(&mut self, host: &HostRow, lane: Lane) -> Result<Option<(Task, Kept)>, DbError> {
+        let mut rows =
+            self.head.query((host.queue, lane.number(), host.concurrency, host.id, &host.name))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Ok(Some((read_task(row)?, read_validators(row)?)))
+    }
+
     /// A slot whose queue has nothing for it: its tops were wrong, or its siblings have it all. A
     /// lease that ran out there is over.
     fn stand_down(&self, host: &HostRow) -> Result<(), DbError> {
-        if host.concurrency > 1 {
-            let at = self.now.after(self.rules.delay).ms();
-            self.conn
-                .prepare_cached(
-                    "UPDATE host SET next_at = ?2, lease_id = NULL, lease_task = NULL WHERE id = ?1",
-                )?
-                .execute((host.id, at.max(self.now.ms() + 1)))?;
-        }
+        let at = self.now.after(self.rules.delay).ms();
+        self.conn
+            .prepare_cached(
+                "UPDATE host SET next_at = ?2, lease_id = NULL, lease_task = NULL WHERE id = ?1",
+            )?
+            .execute((host.id, at.max(self.now.ms() + 1)))?;
         renew_tops(self.conn, host.queue)
     }
 
@@ -281,14 +304,26 @@ fn read_validators(row: &Row<'_>) -> Result<Kept, DbError> {
     Ok((Validators { etag: row.get(19)?, last_modified: row.get(20)? }, row.get(21)?))
 }
 
-fn fresh_robots(conn: &Connection, url: &str, now: Ts) -> Result<Option<RobotsRef>, DbError> {
-    let Ok(parsed) = web::parse(url) else { return Ok(None) };
-    let origin = web::origin(&parsed);
+fn fresh_robots(conn: &Connection, task: &Task, now: Ts) -> Result<Option<RobotsRef>, DbError> {
+    let origin = match plain_origin(&task.url, &task.host) {
+        Some(origin) => origin.to_owned(),
+        None => match web::parse(&task.url) {
+            Ok(parsed) => web::origin(&parsed),
+            Err(_) => return Ok(None),
+        },
+    };
     let fetched: Option<i64> = conn
         .prepare_cached("SELECT fetched_at FROM robots WHERE origin = ?1 AND expires_at > ?2")?
         .query_row((&origin, now.ms()), |row| row.get(0))
         .optional()?;
     Ok(fetched.map(|at| RobotsRef { origin, fetched_at: Ts::from_ms(at) }))
+}
+
+/// The origin of an address that is written plainly, which spares parsing it.
+fn plain_origin<'a>(url: &'a str, host: &str) -> Option<&'a str> {
+    let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme))?;
+    let path = rest.strip_prefix(host).filter(|path| path.starts_with('/'))?;
+    url.get(..url.len() - path.len())
 }
 
 /// The robots task of an address's origin; `None` when a sibling slot is asking already. It never
@@ -440,9 +475,9 @@ pub(super) fn has_work(conn: &Connection, lanes: &[Lane], now: Ts) -> Result<boo
 /// under way. It is a strike only against a task that was alone: of many, nobody can tell which one
 /// the holder died of.
 pub(super) fn free_leases(conn: &Connection, now: Ts, rules: &Rules) -> Result<u64, DbError> {
-    let sql = format!("SELECT {HOST_COLUMNS} FROM host WHERE lease_id IS NOT NULL");
+    let sql = concat!("SELECT ", host_columns!(), " FROM host h WHERE h.lease_id IS NOT NULL");
     let held: Vec<HostRow> =
-        conn.prepare(&sql)?.query_map([], read_host)?.collect::<Result<_, _>>()?;
+        conn.prepare(sql)?.query_map([], read_host)?.collect::<Result<_, _>>()?;
     for host in &held {
         if let Some(task) = host.lease_task.filter(|_| held.len() == 1) {
             strike(conn, host, task, now)?;

@@ -1,9 +1,9 @@
 //! The end of a lease: where the task goes, and when its host may be asked again.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use super::rows::{
-    HOST_COLUMNS, HostRow, Place, dequeue, drop_spare_slots, enqueue, number, read_host, top_column,
+    HostRow, Place, dequeue, drop_spare_slots, enqueue, host_columns, number, read_host, top_column,
 };
 use crate::db::DbError;
 use crate::frontier::rulings::Ending;
@@ -23,6 +23,14 @@ pub(crate) struct Completed<'a> {
     pub(crate) answered_by: Option<&'a str>,
 }
 
+/// The slots of a lease, each with where its task stands.
+const HELD: &str = concat!(
+    "SELECT ",
+    host_columns!(),
+    ", t.host_id, t.lane, t.prio, t.due, t.kind, t.status
+     FROM host h CROSS JOIN task t ON t.id = ?2 WHERE h.lease_id = ?1 ORDER BY h.id"
+);
+
 /// Ends a lease; false when it was stale, and then nothing has changed.
 pub(crate) fn complete(
     conn: &Connection,
@@ -30,15 +38,15 @@ pub(crate) fn complete(
     now: Ts,
     rules: &Rules,
 ) -> Result<bool, DbError> {
-    let sql = format!("SELECT {HOST_COLUMNS} FROM host WHERE lease_id = ?1 ORDER BY id");
-    let hosts: Vec<HostRow> = conn
-        .prepare_cached(&sql)?
-        .query_map([done.lease.0], read_host)?
-        .collect::<Result<_, _>>()?;
-    if hosts.is_empty() {
-        return Ok(false);
+    let (mut hosts, mut task) = (Vec::new(), None);
+    let mut select = conn.prepare_cached(HELD)?;
+    let mut rows = select.query((done.lease.0, done.task.0))?;
+    while let Some(row) = rows.next()? {
+        hosts.push(read_host(row)?);
+        task = Some(standing(row, done.task)?);
     }
-    let (place, kind, before) = standing(conn, done.task)?;
+    drop(rows);
+    let Some((place, kind, before)) = task else { return Ok(false) };
     // A host that was lent to the lease may still carry its number: the task's own one decides.
     if !hosts.iter().any(|host| host.queue == place.queue) {
         return Ok(false);
@@ -53,20 +61,15 @@ pub(crate) fn complete(
     Ok(true)
 }
 
-fn standing(conn: &Connection, task: TaskId) -> Result<(Place, i64, Status), DbError> {
-    let mut select = conn
-        .prepare_cached("SELECT host_id, lane, prio, due, kind, status FROM task WHERE id = ?1")?;
-    let mut rows = select.query([task.0])?;
-    let missing = || DbError::Corrupt { what: "lease", value: task.0.to_string() };
-    let row = rows.next()?.ok_or_else(missing)?;
+fn standing(row: &Row<'_>, task: TaskId) -> Result<(Place, i64, Status), DbError> {
     let place = Place {
         task: task.0,
-        queue: row.get(0)?,
-        lane: number("lane", row.get(1)?, Lane::from_number)?,
-        prio: row.get(2)?,
-        due: row.get(3)?,
+        queue: row.get(13)?,
+        lane: number("lane", row.get(14)?, Lane::from_number)?,
+        prio: row.get(15)?,
+        due: row.get(16)?,
     };
-    Ok((place, row.get(4)?, number("status", row.get(5)?, Status::from_number)?))
+    Ok((place, row.get(17)?, number("status", row.get(18)?, Status::from_number)?))
 }
 
 fn move_task(

@@ -6,14 +6,19 @@ use crate::db::DbError;
 use crate::frontier::{Candidate, Pace, Rules};
 use crate::model::{Code, Kind, Lane, Origin, Source, SourceId, Status, Task, TaskId, Ts, UrlHash};
 
-/// The columns that [`read_task`] reads, from `task t`, `host h`, `source s`, `fetch_state f`; what
-/// tells a lease differs, because a claim knows and a listing has to look.
+/// The columns that [`read_task`] reads, from `task t` and `fetch_state f`; the names of host and
+/// source and what tells a lease differ, because a claim knows them and a listing has to look.
 macro_rules! task_columns {
-    ($leased:literal) => {
+    ($host:literal, $source:literal, $leased:literal) => {
         concat!(
-            "t.id, t.url, t.url_key, h.name, t.kind, t.origin, t.source_id, s.uuid, t.status, ",
+            "t.id, t.url, t.url_key, ",
+            $host,
+            ", t.kind, t.origin, t.source_id, ",
+            $source,
+            ", t.status, ",
             $leased,
-            ", t.prio, t.depth, t.due, t.fetched_at, t.fetch_count, t.retry, f.last_error, ",
+            ", t.prio, t.depth, t.due, CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) ",
+            "THEN t.fetched_at END, t.fetch_count, t.retry, f.last_error, ",
             "f.reason, t.discovered_at, f.etag, f.last_modified, f.validators_for"
         )
     };
@@ -22,6 +27,8 @@ pub(super) use task_columns;
 
 /// The columns of a task in a listing.
 pub(super) const TASK_COLUMNS: &str = task_columns!(
+    "h.name",
+    "s.uuid",
     "EXISTS(SELECT 1 FROM host l WHERE l.queue_id = t.host_id AND l.lease_task = t.id)"
 );
 
@@ -93,8 +100,13 @@ pub(super) fn load_source(conn: &Connection, id: SourceId) -> Result<Option<Sour
 }
 
 /// The columns that [`read_host`] reads.
-pub(super) const HOST_COLUMNS: &str = "id, queue_id, name, concurrency, top_poll, top_page, \
-    top_media, last_lane, lease_task, crawl_ms, rate_ms, learned_ms, blocked_until";
+macro_rules! host_columns {
+    () => {
+        "h.id, h.queue_id, h.name, h.concurrency, h.top_poll, h.top_page, h.top_media, \
+         h.last_lane, h.lease_task, h.crawl_ms, h.rate_ms, h.learned_ms, h.blocked_until"
+    };
+}
+pub(super) use host_columns;
 
 /// A slot of a host: the head of its queue, and its lease.
 #[derive(Debug)]
@@ -128,8 +140,8 @@ pub(super) fn read_host(row: &Row<'_>) -> rusqlite::Result<HostRow> {
 }
 
 pub(super) fn load_host(conn: &Connection, id: i64) -> Result<HostRow, DbError> {
-    let sql = format!("SELECT {HOST_COLUMNS} FROM host WHERE id = ?1");
-    Ok(conn.prepare_cached(&sql)?.query_row([id], read_host)?)
+    let sql = concat!("SELECT ", host_columns!(), " FROM host h WHERE h.id = ?1");
+    Ok(conn.prepare_cached(sql)?.query_row([id], read_host)?)
 }
 
 /// The queue of a host, made with its slots when it is not there.
@@ -146,13 +158,12 @@ pub(super) fn queue_of(
     if let Some(id) = known {
         return Ok(id);
     }
-    let queue = conn
-        .prepare_cached(
-            "INSERT INTO host(id, queue_id, name, created_at)
-             SELECT n, n, ?1, ?2 FROM (SELECT coalesce(max(id), 0) + 1 AS n FROM host)
-             RETURNING id",
-        )?
-        .query_row((name, now.ms()), |row| row.get(0))?;
+    conn.prepare_cached(
+        "INSERT INTO host(id, queue_id, name, created_at)
+         SELECT n, n, ?1, ?2 FROM (SELECT coalesce(max(id), 0) + 1 AS n FROM host)",
+    )?
+    .execute((name, now.ms()))?;
+    let queue = conn.last_insert_rowid();
     if rules.concurrency > 1 {
         set_slots(conn, queue, rules.concurrency)?;
     }
@@ -361,8 +372,9 @@ pub(crate) fn resume(conn: &Connection, source: SourceId, now: Ts) -> Result<(),
 /// Takes up a source's channels again that were given up, and pages that were set aside when their
 /// source was removed: the operator's word is that they are wanted.
 pub(crate) fn revive(conn: &Connection, source: SourceId, now: Ts) -> Result<(), DbError> {
-    let mut channels =
-        conn.prepare("SELECT id, status FROM task WHERE source_id = ?1 AND kind IN (?2, ?3)")?;
+    let mut channels = conn.prepare(
+        "SELECT id, status FROM task WHERE source_id = ?1 AND lane = 0 AND kind IN (?2, ?3)",
+    )?;
     let channels: Vec<(i64, i64)> = channels
         .query_map((source.0, Kind::Feed.number(), Kind::Sitemap.number()), |row| {
             Ok((row.get(0)?, row.get(1)?))

@@ -65,10 +65,11 @@ pub(super) fn show(
 ) -> Result<Option<(Source, Vec<ChannelState>)>, DbError> {
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
     let mut select = conn.prepare(
-        "SELECT t.id, t.kind, t.url, t.due, t.fetched_at, f.last_success, coalesce(f.failures, 0),
+        "SELECT t.id, t.kind, t.url, t.due,
+           CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success, coalesce(f.failures, 0),
            coalesce(f.items, 0), x.last_error, x.reason, t.status
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
-         WHERE t.source_id = ?1 AND t.kind IN (?2, ?3) ORDER BY t.id",
+         WHERE t.source_id = ?1 AND t.lane = 0 AND t.kind IN (?2, ?3) ORDER BY t.id",
     )?;
     let mut rows = select.query((source.id.0, Kind::Feed.number(), Kind::Sitemap.number()))?;
     let mut channels = Vec::new();
