@@ -231,7 +231,7 @@ impl From<tokio_postgres::Error> for DbError {
             &SqlState::T_R_DEADLOCK_DETECTED
             | &SqlState::T_R_SERIALIZATION_FAILURE
             | &SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
-            &SqlState::DISK_FULL => Self::Full,
+            &SqlState::DISK_FULL => Self::Full("the database server".to_owned()),
             // The server stops, starts, is full up, or has become a standby.
             &SqlState::TOO_MANY_CONNECTIONS | &SqlState::READ_ONLY_SQL_TRANSACTION => {
                 Self::Lost(message)

@@ -107,7 +107,8 @@ impl Db {
             let jobs = self.0.jobs.lock().unwrap_or_else(PoisonError::into_inner);
             jobs.as_ref().ok_or(DbError::Closed)?.send(job).map_err(|_| DbError::Closed)?;
         }
-        done.await.map_err(|_| DbError::Closed)?
+        let done = done.await.map_err(|_| DbError::Closed)?;
+        done.map_err(|error| error.at(&self.0.path))
     }
 
     /// Runs `work` on a reading connection, beside the writer.
@@ -117,9 +118,10 @@ impl Db {
         T: Send + 'static,
     {
         let db = self.clone();
-        tokio::task::spawn_blocking(move || db.read_now(work))
+        let done = tokio::task::spawn_blocking(move || db.read_now(work))
             .await
-            .map_err(|error| DbError::Engine(error.to_string()))?
+            .map_err(|error| DbError::Engine(error.to_string()))?;
+        done.map_err(|error| error.at(&self.0.path))
     }
 
     fn read_now<T>(
@@ -176,9 +178,12 @@ fn connect(path: &Path) -> Result<Connection, DbError> {
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(conn)
     });
-    opened.map_err(|error| DbError::Open {
-        path: path.display().to_string(),
-        message: error.to_string(),
+    opened.map_err(|error| {
+        let message = error.to_string();
+        match DbError::from(error) {
+            full @ DbError::Full(_) => full.at(path),
+            _ => DbError::Open { path: path.display().to_string(), message },
+        }
     })
 }
 
