@@ -413,6 +413,42 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_on_disk_when_a_sync_failed_counts_as_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+        let safe = archive.append(&exchange(1)).unwrap();
+        archive.sync().unwrap();
+        let lost = archive.append(&exchange(2)).unwrap();
+        // A file that cannot be synced.
+        let broken = OpenOptions::new().append(true).open("/dev/null").unwrap();
+        archive.segment().as_mut().unwrap().file = broken;
+        assert_eq!(archive.sync().unwrap_err().code(), "archive_io");
+        assert!(archive.has_lost(&lost) && !archive.has_lost(&safe));
+        let next = archive.append(&exchange(3)).unwrap();
+        assert_ne!(next.segment, lost.segment, "nothing is written behind what may be missing");
+        archive.sync().unwrap();
+        assert!(!archive.has_lost(&next));
+    }
+
+    #[test]
+    fn a_torn_record_is_cut_off_before_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+        let first = archive.append(&exchange(1)).unwrap();
+        let path = files(dir.path()).remove(0);
+        // A disk that is full in the middle of a record.
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"half a rec").unwrap();
+        archive.segment().as_mut().unwrap().torn = true;
+        let second = archive.append(&exchange(2)).unwrap();
+        assert_eq!(first.segment, second.segment);
+        archive.read(&second).unwrap();
+        archive.close().unwrap();
+        let closed = files(dir.path()).remove(0);
+        let good = warc::valid_prefix(File::open(&closed).unwrap()).unwrap();
+        assert_eq!(good, closed.metadata().unwrap().len());
+    }
+
+    #[test]
     fn segments_end_by_size_and_by_age() {
         let dir = tempfile::tempdir().unwrap();
         let clock = clock();
