@@ -16,7 +16,8 @@ use crate::clock::Clock;
 use crate::config::{Config, Group, Sink as SinkConfig};
 use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
 use crate::fetch::{
-    Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, ServeSettings, Server, Stuck,
+    Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, Hold, ServeSettings, Server,
+    Stuck,
 };
 use crate::frontier::Rules;
 use crate::handle::House;
@@ -151,13 +152,16 @@ pub async fn run(
         sinks.spawn(sinks::pump(name, sink, store, progress, sinks_stop.clone()));
     }
     let committing = TaskTracker::new();
-    let committer = Committer::start(Arc::clone(&store), Arc::clone(&archive), &committing);
+    let hold = Hold::new(Arc::clone(&progress));
+    let committer =
+        Committer::start(Arc::clone(&store), Arc::clone(&archive), hold.clone(), &committing);
     let server = Server {
         client,
         guard,
         store: Arc::clone(&store),
         archive: Arc::clone(&archive),
         committer,
+        hold,
         house: Arc::new(house(config)),
         settings: serve_settings(config, clock),
         clock: clock.clone(),
@@ -188,13 +192,12 @@ pub async fn run(
     Ok(progress.snapshot())
 }
 
-/// Directories that the engine writes to.
+/// Directories that the engine writes to. A sink's are not among them: it is held up alone.
 fn dirs(config: &Config) -> Vec<PathBuf> {
     let embedded = config.postgres_url().is_none().then(|| config.database_path());
     let database = embedded.and_then(|path| path.parent().map(Path::to_owned));
-    let sinks = config.sinks.keys().filter_map(|name| config.sink_dir(name));
     let all = [Some(config.data_dir.clone()), database, Some(config.archive_dir())];
-    all.into_iter().flatten().chain(sinks).filter(|dir| dir.is_dir()).collect()
+    all.into_iter().flatten().filter(|dir| dir.is_dir()).collect()
 }
 
 /// One engine per directory, for the archive has one writer; and per embedded database, wherever

@@ -4,6 +4,7 @@
 //! that refers to it. A segment is named `….open` while it is written; what a crash leaves of it
 //! is cut back to its last whole record on start, which loses nothing that was committed.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -79,8 +80,12 @@ struct Segment {
     name: String,
     warcinfo: String,
     length: u64,
-    since: Ts,
+    /// So much of it is on disk.
+    synced: u64,
+    /// Bytes of a record that could not be written whole are behind `length`.
+    torn: bool,
     dirty: bool,
+    since: Ts,
 }
 
 /// A directory of WARC segments.
@@ -89,6 +94,8 @@ pub struct Archive {
     settings: Settings,
     clock: Clock,
     open: Mutex<Option<Segment>>,
+    /// Segments that a failing disk threw away, and what of them it had taken before.
+    lost: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Archive {
@@ -102,7 +109,7 @@ impl Archive {
                 repair(&path)?;
             }
         }
-        Ok(Self { settings, clock, open: Mutex::default() })
+        Ok(Self { settings, clock, open: Mutex::default(), lost: Mutex::default() })
     }
 
     fn segment(&self) -> MutexGuard<'_, Option<Segment>> {
@@ -116,10 +123,8 @@ impl Archive {
             segment.length >= self.settings.segment_size
                 || self.clock.now().since(segment.since) >= self.settings.segment_age
         });
-        if full && let Some(segment) = open.as_ref() {
-            // It stays ours until it is on disk: commits may still refer to it.
-            close(segment)?;
-            *open = None;
+        if full {
+            self.end(&mut open)?;
         }
         let warcinfo = match open.as_ref() {
             Some(segment) => segment.warcinfo.clone(),
@@ -135,13 +140,7 @@ impl Archive {
         };
         let offset = segment.length + request.len() as u64;
         let raw = RawRef { segment: segment.name.clone(), offset, length: response.len() as u64 };
-        if let Err(error) = segment.write(&[&request, &response]) {
-            // What was written before is good; nothing is ever written behind a torn record.
-            let path = segment.path.clone();
-            *open = None;
-            drop(repair(&path));
-            return Err(error);
-        }
+        segment.write(&[&request, &response])?;
         Ok(raw)
     }
 
@@ -165,28 +164,65 @@ impl Archive {
         info.filename = Some(&name);
         info.payload = body.as_bytes();
         let first = warc::member(&info, self.settings.gzip_level);
+        let (length, synced, torn, dirty) = (0, 0, false, false);
         let mut segment =
-            Segment { file, path, name, warcinfo, length: 0, since: now, dirty: false };
-        segment.write(&[&first])?;
-        sync_dir(&self.settings.dir)?;
+            Segment { file, path, name, warcinfo, length, synced, torn, dirty, since: now };
+        let begun = segment.write(&[&first]).and_then(|()| sync_dir(&self.settings.dir));
+        if let Err(error) = begun {
+            // Whoever tries again begins another one: nothing empty is left behind.
+            drop(fs::remove_file(&segment.path));
+            return Err(error);
+        }
         Ok(segment)
     }
 
     /// Brings everything that was appended to disk.
     pub fn sync(&self) -> Result<(), ArchiveError> {
-        match self.segment().as_mut() {
-            Some(segment) if segment.dirty => {
-                segment.file.sync_data().map_err(ArchiveError::io(&segment.path))?;
-                segment.dirty = false;
-                Ok(())
-            }
-            _ => Ok(()),
+        self.sync_open(&mut self.segment())
+    }
+
+    /// A disk that fails to sync forgets what it was given, and the next sync says nothing of it. So
+    /// nothing more is written there, and what was not on disk before counts as lost; the next start
+    /// closes the file.
+    fn sync_open(&self, open: &mut Option<Segment>) -> Result<(), ArchiveError> {
+        let Some(segment) = open.as_mut().filter(|segment| segment.dirty) else { return Ok(()) };
+        let done = segment.file.sync_data().map_err(ArchiveError::io(&segment.path));
+        if done.is_ok() {
+            (segment.synced, segment.dirty) = (segment.length, false);
+        } else if let Some(gone) = open.take() {
+            self.lost_segments().insert(gone.name, gone.synced);
         }
+        done
+    }
+
+    fn lost_segments(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a failing disk may have thrown this record away after it was appended.
+    #[must_use]
+    pub fn has_lost(&self, raw: &RawRef) -> bool {
+        self.lost_segments().get(&raw.segment).is_some_and(|synced| raw.offset >= *synced)
     }
 
     /// Ends the segment that is being written.
     pub fn close(&self) -> Result<(), ArchiveError> {
-        self.segment().take().map_or(Ok(()), |segment| close(&segment))
+        self.end(&mut self.segment())
+    }
+
+    /// Ends the open segment. It stays ours until it is on disk: commits may still refer to it.
+    fn end(&self, open: &mut Option<Segment>) -> Result<(), ArchiveError> {
+        if let Some(segment) = open.as_mut() {
+            segment.mend()?;
+        }
+        self.sync_open(open)?;
+        if let Some(segment) = open.as_mut() {
+            let closed = segment.path.with_extension("");
+            fs::rename(&segment.path, &closed).map_err(ArchiveError::io(&segment.path))?;
+            *open = None;
+            sync_dir(&self.settings.dir)?;
+        }
+        Ok(())
     }
 
     /// Reads a record back.
@@ -213,21 +249,24 @@ impl Archive {
 
 impl Segment {
     fn write(&mut self, parts: &[&[u8]]) -> Result<(), ArchiveError> {
+        self.mend()?;
         for part in parts {
+            self.torn = true;
             self.file.write_all(part).map_err(ArchiveError::io(&self.path))?;
         }
+        (self.torn, self.dirty) = (false, true);
         self.length += parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        self.dirty = true;
         Ok(())
     }
-}
 
-fn close(segment: &Segment) -> Result<(), ArchiveError> {
-    let failed = ArchiveError::io(&segment.path);
-    let closed = segment.path.with_extension("");
-    let done = segment.file.sync_all().and_then(|()| fs::rename(&segment.path, &closed));
-    done.map_err(failed)?;
-    sync_dir(segment.path.parent().unwrap_or(&segment.path))
+    /// Cuts off what a full disk left of a record: nothing is ever written behind it.
+    fn mend(&mut self) -> Result<(), ArchiveError> {
+        if self.torn {
+            self.file.set_len(self.length).map_err(ArchiveError::io(&self.path))?;
+            (self.torn, self.dirty) = (false, true);
+        }
+        Ok(())
+    }
 }
 
 /// Brings the names in a directory to disk: a file that was synced can still be lost by its name.
@@ -371,6 +410,42 @@ mod tests {
                 assert_eq!(good, path.metadata().unwrap().len(), "nothing torn is left");
             }
         }
+    }
+
+    #[test]
+    fn what_was_not_on_disk_when_a_sync_failed_counts_as_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+        let safe = archive.append(&exchange(1)).unwrap();
+        archive.sync().unwrap();
+        let lost = archive.append(&exchange(2)).unwrap();
+        // A file that cannot be synced.
+        let broken = OpenOptions::new().append(true).open("/dev/null").unwrap();
+        archive.segment().as_mut().unwrap().file = broken;
+        assert_eq!(archive.sync().unwrap_err().code(), "archive_io");
+        assert!(archive.has_lost(&lost) && !archive.has_lost(&safe));
+        let next = archive.append(&exchange(3)).unwrap();
+        assert_ne!(next.segment, lost.segment, "nothing is written behind what may be missing");
+        archive.sync().unwrap();
+        assert!(!archive.has_lost(&next));
+    }
+
+    #[test]
+    fn a_torn_record_is_cut_off_before_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+        let first = archive.append(&exchange(1)).unwrap();
+        let path = files(dir.path()).remove(0);
+        // A disk that is full in the middle of a record.
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"half a rec").unwrap();
+        archive.segment().as_mut().unwrap().torn = true;
+        let second = archive.append(&exchange(2)).unwrap();
+        assert_eq!(first.segment, second.segment);
+        archive.read(&second).unwrap();
+        archive.close().unwrap();
+        let closed = files(dir.path()).remove(0);
+        let good = warc::valid_prefix(File::open(&closed).unwrap()).unwrap();
+        assert_eq!(good, closed.metadata().unwrap().len());
     }
 
     #[test]

@@ -41,8 +41,11 @@ pub enum DbError {
     #[error("the database cannot be reached: {0}; work goes on by itself once it answers")]
     Lost(String),
     /// There is no room left.
-    #[error("the disk is full: free some room, work goes on by itself")]
-    Full,
+    #[error("the disk under {0} is full: free some room, work goes on by itself")]
+    Full(String),
+    /// The disk refuses to read or to write.
+    #[error("the disk fails: {0}; work goes on by itself once it does not")]
+    Disk(String),
     /// Anything else that the engine below says.
     #[error("database: {0}")]
     Engine(String),
@@ -68,7 +71,8 @@ impl DbError {
             Self::Schema(_) => "database_schema",
             Self::Busy => "database_busy",
             Self::Lost(_) => "database_lost",
-            Self::Full => "disk_full",
+            Self::Full(_) => "disk_full",
+            Self::Disk(_) => "disk_failed",
             Self::Engine(_) => "database_error",
             Self::Corrupt { .. } => "database_corrupt",
             Self::Closed => "database_closed",
@@ -78,7 +82,16 @@ impl DbError {
     /// Whether waiting may help.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy | Self::Lost(_) | Self::Full)
+        matches!(self, Self::Busy | Self::Lost(_) | Self::Full(_) | Self::Disk(_))
+    }
+
+    /// The same with the place that it is about.
+    fn at(self, path: &std::path::Path) -> Self {
+        match self {
+            Self::Full(_) => Self::Full(path.display().to_string()),
+            Self::Disk(message) => Self::Disk(format!("{}: {message}", path.display())),
+            other => other,
+        }
     }
 }
 
@@ -87,7 +100,8 @@ impl From<rusqlite::Error> for DbError {
         use rusqlite::ErrorCode;
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
-            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::DiskFull) => Self::Full("the database".to_owned()),
+            Some(ErrorCode::SystemIoFailure) => Self::Disk(error.to_string()),
             // That error shows the whole statement; its message says what is wrong.
             _ => match error {
                 rusqlite::Error::SqlInputError { msg, .. } => Self::Engine(msg),

@@ -8,6 +8,7 @@ mod client;
 mod committer;
 mod dispatch;
 mod guard;
+mod hold;
 mod robots;
 mod serve;
 
@@ -17,6 +18,7 @@ pub use client::{Client, ClientSettings};
 pub use committer::Committer;
 pub use dispatch::{Dispatcher, Mode, Stuck};
 pub use guard::{Guard, Refusal};
+pub use hold::Hold;
 pub use robots::RobotsCache;
 pub use serve::{ServeSettings, Server};
 

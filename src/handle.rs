@@ -17,8 +17,8 @@ use feedmill_formats::decode;
 use feedmill_formats::url::{self as web, KeyRules, Url};
 
 use crate::model::{
-    Ask, Code, EventKind, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, NewTask, Next,
-    Outcome, Response, Ts, UrlHash, Validators,
+    Ask, Code, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, NewTask, Next, Outcome, Response,
+    Ts, UrlHash, Validators,
 };
 use crate::schedule::{Policy, Poll};
 use verdict::Judged;
@@ -277,7 +277,7 @@ fn fail(
         outcome.feed = Some(feed::failed(known, plan.as_ref().map(|plan| plan.interval)));
     }
     if plan.is_none() {
-        outcome.events.extend(obituary(lease, code, detail));
+        outcome.events.extend(NewEvent::given_up(task, code, detail));
     }
     outcome
 }
@@ -324,23 +324,8 @@ pub fn our_fault(lease: &Lease, message: &str, at: Ts) -> Outcome {
     };
     let mut outcome = Outcome::new(code, next, message);
     outcome.host = HostAdvice::Neutral;
+    if matches!(outcome.next, Next::Dead { .. }) {
+        outcome.events.extend(NewEvent::given_up(&lease.task, code, message));
+    }
     outcome
-}
-
-/// What the log says when something is given up.
-fn obituary(lease: &Lease, code: Code, detail: &str) -> Option<NewEvent> {
-    let task = &lease.task;
-    let (kind, subject) = match task.kind {
-        Kind::Article => (EventKind::ArticleFailed, task.url_hash.to_string()),
-        Kind::Feed => (EventKind::FeedGone, task.id.to_string()),
-        _ => return None,
-    };
-    Some(NewEvent {
-        kind,
-        subject,
-        source: task.source,
-        payload: serde_json::json!({
-            "url": task.url, "code": code, "reason": detail, "attempts": task.retry_count + 1,
-        }),
-    })
 }

@@ -80,26 +80,29 @@ pub async fn pump(
     progress: Arc<Progress>,
     stop: CancellationToken,
 ) {
-    let mut wait = FIRST;
+    let (mut held_up, mut wait) = (false, FIRST);
     loop {
-        let before = progress.snapshot().delivered;
-        let pumped = pump_once(&name, &mut *sink, &*store, &progress, &stop).await;
-        if progress.snapshot().delivered > before {
-            wait = FIRST;
-        }
+        let pumped = pump_once(&name, &mut *sink, &*store, &progress, &stop, &mut held_up).await;
         match pumped {
             Ok(()) => return,
+            // The engine tells of its database; it is waited for as the engine does.
+            Err(SinkError::Db(error)) if error.is_transient() => wait = FIRST,
             Err(error) => {
-                tracing::error!(sink = name, %error, code = error.code(), "a sink is held up; it goes on by itself");
-                if let Err(error) = hold_up(&*store, &name, &error).await {
-                    tracing::warn!(sink = name, %error, "the failure could not be noted");
+                if held_up {
+                    wait = (wait * 2).min(LONGEST);
+                } else {
+                    tracing::error!(sink = name, %error, code = error.code(), "a sink is held up; it goes on by itself");
+                    (held_up, wait) = (true, FIRST);
                 }
-                tokio::select! {
-                    // What was not delivered stays in the log for the next start.
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(wait) => wait = (wait * 2).min(LONGEST),
+                if let Err(error) = hold_up(&*store, &name, &error).await {
+                    tracing::debug!(sink = name, %error, "the failure could not be noted");
                 }
             }
+        }
+        tokio::select! {
+            // What was not delivered stays in the log for the next start.
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(wait) => {}
         }
     }
 }
@@ -115,6 +118,7 @@ async fn pump_once(
     store: &dyn Store,
     progress: &Progress,
     stop: &CancellationToken,
+    held_up: &mut bool,
 ) -> Result<(), SinkError> {
     let mut cursor = store.sink(name).await?.unwrap_or_default();
     sink.resume(&cursor.state).await?;
@@ -131,6 +135,9 @@ async fn pump_once(
             let delivered = batch.len() as u64;
             store.save_sink(name, cursor.clone(), delivered, None).await?;
             progress.deliver(delivered);
+            if std::mem::take(held_up) {
+                tracing::info!(sink = name, "a sink goes on");
+            }
         } else if last_look {
             return Ok(());
         } else {

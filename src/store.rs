@@ -26,7 +26,7 @@ pub use sqlite::SqliteStore;
 pub const MAX_DISCOVERED: usize = 2_000;
 
 /// A lease with what came of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Commit {
     /// The lease under which it was done.
     pub lease: Lease,

@@ -20,7 +20,12 @@ pub(super) fn start(log: &Log, level: Level, color: bool, progress: Option<&Prog
         Level::Debug => (LevelFilter::DEBUG, LevelFilter::WARN),
         Level::Trace => (LevelFilter::TRACE, LevelFilter::DEBUG),
     };
-    let filter = Targets::new().with_default(below).with_target("feedmill", ours);
+    // A lost connection is ours to tell of, and once: the pool has a line for each.
+    let pool = if level == Level::Trace { below } else { LevelFilter::ERROR };
+    let filter = Targets::new()
+        .with_default(below)
+        .with_target("deadpool", pool)
+        .with_target("feedmill", ours);
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(color)
         .with_writer(move || Beside(progress.clone()));

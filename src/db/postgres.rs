@@ -35,6 +35,8 @@ pub(crate) type Given<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
 const CONNECTIONS: usize = 12;
 /// How long a server may take to answer the first time.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A connection that is silent for so long is asked whether anybody is there.
+const SILENCE: Duration = Duration::from_secs(30);
 /// What all our connections share. A process that hangs in a transaction must not hold up the
 /// others for ever. Every statement is made for its indexes: planned once, to use them, whatever
 /// the statistics of the moment say; planning anew each time costs more than running it.
@@ -202,6 +204,11 @@ fn settings(url: &str) -> Result<Config, DbError> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(PATIENCE);
     }
+    // A server that vanishes without a word is noticed all the same.
+    config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 3).keepalives_retries(3);
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENCE * 2);
+    }
     if config.get_application_name().is_none() {
         config.application_name("feedmill");
     }
@@ -231,7 +238,7 @@ impl From<tokio_postgres::Error> for DbError {
             &SqlState::T_R_DEADLOCK_DETECTED
             | &SqlState::T_R_SERIALIZATION_FAILURE
             | &SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
-            &SqlState::DISK_FULL => Self::Full,
+            &SqlState::DISK_FULL => Self::Full("the database server".to_owned()),
             // The server stops, starts, is full up, or has become a standby.
             &SqlState::TOO_MANY_CONNECTIONS | &SqlState::READ_ONLY_SQL_TRANSACTION => {
                 Self::Lost(message)

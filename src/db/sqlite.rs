@@ -127,7 +127,8 @@ impl Db {
         }
         let mut results = Vec::with_capacity(answers.len());
         for answer in answers {
-            results.push(answer.await.unwrap_or(Err(DbError::Closed)));
+            let result = answer.await.unwrap_or(Err(DbError::Closed));
+            results.push(result.map_err(|error| error.at(&self.0.path)));
         }
         results
     }
@@ -139,9 +140,10 @@ impl Db {
         T: Send + 'static,
     {
         let db = self.clone();
-        tokio::task::spawn_blocking(move || db.read_now(work))
+        let done = tokio::task::spawn_blocking(move || db.read_now(work))
             .await
-            .map_err(|error| DbError::Engine(error.to_string()))?
+            .map_err(|error| DbError::Engine(error.to_string()))?;
+        done.map_err(|error| error.at(&self.0.path))
     }
 
     fn read_now<T>(
@@ -198,9 +200,12 @@ fn connect(path: &Path) -> Result<Connection, DbError> {
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(conn)
     });
-    opened.map_err(|error| DbError::Open {
-        path: path.display().to_string(),
-        message: error.to_string(),
+    opened.map_err(|error| {
+        let message = error.to_string();
+        match DbError::from(error) {
+            full @ DbError::Full(_) => full.at(path),
+            _ => DbError::Open { path: path.display().to_string(), message },
+        }
     })
 }
 

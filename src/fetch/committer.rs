@@ -1,71 +1,105 @@
 //! One committer per process: it takes what is waiting, brings the archive to disk once, and
-//! commits once.
+//! commits once. A database or a disk that is away is waited for, however long: an outcome is
+//! thrown away only when nobody wants it any more, or when waiting cannot help.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
+use super::hold::{Hold, PAUSE, Step};
 use crate::archive::Archive;
 use crate::db::DbError;
 use crate::store::{Commit, Committed, MAX_DISCOVERED, Store};
 
 /// Outcomes that go into one commit at the most.
 const BATCH: usize = 256;
-/// How long a database that is busy or full is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
 
-type Answer = oneshot::Sender<Result<Committed, DbError>>;
+type Done = Result<Committed, DbError>;
+type Waiting = (Commit, oneshot::Sender<Done>);
 
 /// The door to the committer.
 #[derive(Clone, Debug)]
-pub struct Committer(mpsc::Sender<(Commit, Answer)>);
+pub struct Committer(mpsc::Sender<Waiting>);
 
 impl Committer {
     /// Starts the committer; it ends when the last door is dropped.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>, archive: Arc<Archive>, tracker: &TaskTracker) -> Self {
+    pub fn start(
+        store: Arc<dyn Store>,
+        archive: Arc<Archive>,
+        hold: Hold,
+        tracker: &TaskTracker,
+    ) -> Self {
         let (door, waiting) = mpsc::channel(BATCH);
-        tracker.spawn(commit_all(store, archive, waiting));
+        tracker.spawn(commit_all(store, archive, hold, waiting));
         Self(door)
     }
 
-    /// Makes an outcome true; a database that is busy or full is waited for.
-    pub async fn commit(&self, commit: Commit) -> Result<Committed, DbError> {
-        let started = std::time::Instant::now();
-        loop {
-            let (answer, done) = oneshot::channel();
-            let again = Commit { lease: commit.lease.clone(), outcome: commit.outcome.clone() };
-            self.0.send((again, answer)).await.map_err(|_| DbError::Closed)?;
-            match done.await.map_err(|_| DbError::Closed)? {
-                Err(error) if error.is_transient() && started.elapsed() < PATIENCE => {
-                    tracing::warn!(%error, "the commit waits");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                }
-                done => return done,
-            }
-        }
+    /// Makes an outcome true.
+    pub async fn commit(&self, commit: Commit) -> Done {
+        let (answer, done) = oneshot::channel();
+        self.0.send((commit, answer)).await.map_err(|_| DbError::Closed)?;
+        done.await.map_err(|_| DbError::Closed)?
     }
 }
 
 async fn commit_all(
     store: Arc<dyn Store>,
     archive: Arc<Archive>,
-    mut waiting: mpsc::Receiver<(Commit, Answer)>,
+    hold: Hold,
+    mut waiting: mpsc::Receiver<Waiting>,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
-        let (mut commits, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
-        let done = match prepare(&*store, &archive, &mut commits).await {
-            Ok(()) => store.commit(commits).await,
-            Err(error) => commits.iter().map(|_| Err(error.clone())).collect(),
-        };
-        for (answer, done) in answers.into_iter().zip(done) {
+        while let Some(error) = commit_once(&*store, &archive, &mut batch).await {
+            hold.begin(Step::Commit, error.code(), error.to_string());
+            tokio::time::sleep(PAUSE).await;
+        }
+        hold.end(Step::Commit);
+    }
+}
+
+/// Commits what can be committed. What has to wait stays in the batch, unless its worker is gone;
+/// answers with the trouble when something stays.
+async fn commit_once(
+    store: &dyn Store,
+    archive: &Arc<Archive>,
+    batch: &mut Vec<Waiting>,
+) -> Option<DbError> {
+    let mut commits: Vec<Commit> = batch.iter().map(|(commit, _)| commit.clone()).collect();
+    let done = match prepare(store, archive, &mut commits).await {
+        Ok(()) => commit_kept(store, archive, commits).await,
+        Err(error) => commits.iter().map(|_| Err(error.clone())).collect(),
+    };
+    let mut trouble = None;
+    for ((commit, answer), done) in batch.drain(..).zip(done).collect::<Vec<_>>() {
+        match done {
+            Err(error) if error.is_transient() && !answer.is_closed() => {
+                trouble = Some(error);
+                batch.push((commit, answer));
+            }
             // A worker that was cancelled no longer listens; the outcome stands.
-            drop(answer.send(done));
+            done => drop(answer.send(done)),
         }
     }
+    trouble
+}
+
+/// Commits what refers to bytes that are there. A disk that failed may have thrown away what it
+/// took before: who had that is told, and asks again.
+async fn commit_kept(store: &dyn Store, archive: &Archive, mut commits: Vec<Commit>) -> Vec<Done> {
+    let is_lost = |commit: &Commit| {
+        let raw = commit.outcome.fetches.iter().filter_map(|fetch| fetch.raw.as_ref());
+        raw.into_iter().any(|raw| archive.has_lost(raw))
+    };
+    let lost: Vec<bool> = commits.iter().map(is_lost).collect();
+    let mut each = lost.iter();
+    commits.retain(|_| each.next() == Some(&false));
+    let mut done = store.commit(commits).await.into_iter();
+    let gone = || DbError::Engine("the disk failed before what came back was on it".into());
+    let answer = |lost| if lost { Some(Err(gone())) } else { done.next() };
+    lost.into_iter().filter_map(answer).collect()
 }
 
 /// What has to be on disk before the commit: the bytes that it refers to, and discoveries beyond
@@ -80,7 +114,7 @@ async fn prepare(
         tokio::task::spawn_blocking(move || archive.sync())
             .await
             .map_err(|error| DbError::Engine(error.to_string()))?
-            .map_err(|error| DbError::Engine(error.to_string()))?;
+            .map_err(|error| DbError::Disk(error.to_string()))?;
     }
     for commit in commits {
         let found = &mut commit.outcome.discovered;

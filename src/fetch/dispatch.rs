@@ -10,14 +10,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Server;
+use super::hold::{PAUSE, Step};
 use crate::model::{Lane, Lease};
 
 /// Tasks under way get this long to finish when the engine stops.
 const GRACE: Duration = Duration::from_secs(60);
 /// Another process may have submitted something: look at least this often.
 const GLANCE: Duration = Duration::from_secs(1);
-/// How long to wait before trying a database or a disk again.
-const PAUSE: Duration = Duration::from_secs(5);
+/// The same while they cannot: the disk is full, or the database away.
+const SHORT_GRACE: Duration = Duration::from_secs(5);
 
 /// When the engine ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +65,12 @@ impl Dispatcher {
                     stuck = Some(Stuck(reason));
                     break;
                 }
-                Err(reason) => {
-                    self.server.progress.pause(Some(reason));
-                    rest(&stop, PAUSE).await;
-                }
+                Err(_) => self.rest(&stop).await,
             }
         }
         tasks.close();
-        if tokio::time::timeout(GRACE, tasks.wait()).await.is_err() {
+        let grace = if self.server.hold.is_held() { SHORT_GRACE } else { GRACE };
+        if tokio::time::timeout(grace, tasks.wait()).await.is_err() {
             tracing::warn!("some tasks did not finish in time; they will be handed out again");
             abandon.cancel();
             tasks.wait().await;
@@ -79,7 +78,8 @@ impl Dispatcher {
         stuck.map_or(Ok(()), Err)
     }
 
-    /// Claims for the free slots and hands out; false when everything is done.
+    /// Claims for the free slots and hands out; false when everything is done. Nothing is begun while
+    /// something holds work up.
     async fn round(
         &self,
         tasks: &TaskTracker,
@@ -87,16 +87,26 @@ impl Dispatcher {
         stop: &CancellationToken,
         abandon: &CancellationToken,
     ) -> Result<bool, String> {
-        self.check_room()?;
+        let hold = &self.server.hold;
+        match self.short_of_room() {
+            Some(message) => hold.begin(Step::Begin, "disk_short", message),
+            None => hold.end(Step::Begin),
+        }
+        if let Some(reason) = hold.reason(Step::Claim) {
+            return Err(reason);
+        }
         let first = tokio::select! {
             () = stop.cancelled() => return Ok(false),
+            () = hold.changed() => return Ok(true),
             slot = Arc::clone(slots).acquire_owned() => slot.map_err(|error| error.to_string())?,
         };
         let more = slots.available_permits();
         let leases = self.server.store.claim(more + 1, &self.lanes).await.map_err(|error| {
-            tracing::error!(%error, "cannot claim work");
-            format!("cannot claim work: {error}")
+            let message = format!("no work can be claimed: {error}");
+            hold.begin(Step::Claim, error.code(), message.clone());
+            message
         })?;
+        hold.end(Step::Claim);
         if leases.is_empty() {
             drop(first);
             if self.mode == Mode::Once && self.is_done(tasks).await {
@@ -155,40 +165,26 @@ impl Dispatcher {
     }
 
     /// Work pauses before a disk is full.
-    fn check_room(&self) -> Result<(), String> {
-        let paused = self.server.progress.snapshot().paused.is_some();
-        let short = self.dirs.iter().find_map(|dir| {
+    fn short_of_room(&self) -> Option<String> {
+        self.dirs.iter().find_map(|dir| {
             let free = crate::db::free_bytes(dir).ok()?;
             (free < self.min_free).then(|| {
                 format!(
-                    "work is paused: {} has {} MB free, retention.min_free is {} MB",
+                    "{} has {} MB free, retention.min_free is {} MB",
                     dir.display(),
                     free / 1_000_000,
                     self.min_free / 1_000_000
                 )
             })
-        });
-        match short {
-            Some(message) => {
-                if !paused {
-                    tracing::error!("{message}");
-                }
-                Err(message)
-            }
-            None => {
-                if paused {
-                    tracing::info!("work goes on");
-                    self.server.progress.pause(None);
-                }
-                Ok(())
-            }
-        }
+        })
     }
-}
 
-async fn rest(stop: &CancellationToken, span: Duration) {
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = tokio::time::sleep(span) => {}
+    /// Waits before a look whether work can go on.
+    async fn rest(&self, stop: &CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.server.hold.changed() => {}
+            () = tokio::time::sleep(PAUSE) => {}
+        }
     }
 }

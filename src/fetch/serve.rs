@@ -8,6 +8,7 @@ use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use super::hold::{Hold, PAUSE, Step};
 use super::{Client, Committer, Guard, RobotsCache};
 use crate::archive::Archive;
 use crate::clock::Clock;
@@ -47,6 +48,8 @@ pub struct Server {
     pub archive: Arc<Archive>,
     /// Who commits.
     pub committer: Committer,
+    /// What holds work up.
+    pub hold: Hold,
     /// The rules of the house.
     pub house: Arc<House>,
     /// Limits.
@@ -89,6 +92,8 @@ impl Server {
                         Ok(true) => {}
                         // Somebody else has it: to go on would be to ask the host twice.
                         Ok(false) => return,
+                        // Told once, by whoever needs the store to go on.
+                        Err(error) if error.is_transient() => {}
                         Err(error) => tracing::warn!(%error, "a lease could not be renewed"),
                     }
                     renew_at = self.clock.now().after(third);
@@ -168,7 +173,8 @@ impl Server {
             tokio::task::spawn_blocking(move || handle::parse(&task, &answer, &house))
                 .await
                 .map_err(|error| format!("reading failed: {error}"))?;
-        let known = self.store.lookup(ask).await.map_err(|error| error.to_string())?;
+        let known = self.hold.until_done(Step::Ask, || self.store.lookup(ask.clone())).await;
+        let known = known.map_err(|error| error.to_string())?;
         let (task, house) = (Arc::clone(lease), Arc::clone(&self.house));
         tokio::task::spawn_blocking(move || handle::decide(&task, parsed, &known, at, &house))
             .await
@@ -260,7 +266,8 @@ impl Server {
             });
         }
         let copy = lease.robots.as_ref()?;
-        match self.robots.rules(&*self.store, copy).await {
+        let rules = || self.robots.rules(&*self.store, copy);
+        match self.hold.until_done(Step::Ask, rules).await {
             Ok(rules) => {
                 let allowed = rules.allows(&self.house.robots_agent, &web::path_and_query(url));
                 (!allowed).then(|| refused(Code::RobotsBlocked, "robots.txt disallows it"))
@@ -269,7 +276,8 @@ impl Server {
         }
     }
 
-    /// Archives an exchange before anybody reads it.
+    /// Archives an exchange before anybody reads it. What came back is not asked for twice because a
+    /// disk is full: it waits.
     async fn keep(
         &self,
         lease: &Arc<Lease>,
@@ -278,14 +286,28 @@ impl Server {
         self.progress.requests.fetch_add(1, Ordering::Relaxed);
         self.progress.bytes.fetch_add(exchange.body.len() as u64, Ordering::Relaxed);
         self.progress.not_modified.fetch_add(u64::from(exchange.status == 304), Ordering::Relaxed);
-        let (archive, lease) = (Arc::clone(&self.archive), Arc::clone(lease));
-        tokio::task::spawn_blocking(move || {
-            let raw = archive.append(&exchange).map_err(|error| error.to_string())?;
-            let record = record(&lease, &exchange, raw);
-            Ok((exchange, record))
-        })
-        .await
-        .map_err(|error| error.to_string())?
+        let mut unkept = exchange;
+        loop {
+            let (archive, lease) = (Arc::clone(&self.archive), Arc::clone(lease));
+            let append = move || {
+                let kept = archive.append(&unkept).map(|raw| record(&lease, &unkept, raw));
+                (unkept, kept)
+            };
+            let (exchange, kept) =
+                tokio::task::spawn_blocking(append).await.map_err(|error| error.to_string())?;
+            match kept {
+                Ok(record) => {
+                    self.hold.end(Step::Keep);
+                    return Ok((exchange, record));
+                }
+                Err(error) => {
+                    let message = format!("{error}; work goes on by itself once it can be written");
+                    self.hold.begin(Step::Keep, error.code(), message);
+                    tokio::time::sleep(PAUSE).await;
+                    unkept = exchange;
+                }
+            }
+        }
     }
 
     /// Whether a redirect is followed under this lease. Within the host it is, after the host's
@@ -300,7 +322,8 @@ impl Server {
         if lease.robots.is_some() {
             return Follow::OwnTask;
         }
-        match self.store.extend(lease.id, &host).await {
+        let extend = || self.store.extend(lease.id, &host);
+        match self.hold.until_done(Step::Ask, extend).await {
             Ok(Extension::Granted) => Follow::Yes,
             Ok(Extension::Busy(at)) => Follow::Busy(at),
             Ok(Extension::Stale) => Follow::Lost,

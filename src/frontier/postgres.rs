@@ -20,12 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::{
     Extension, Frontier, HostPatch, Rejected, Rules, Stats, SubmitReport, TaskFilter, admit,
 };
-use crate::db::postgres::WORK;
+use crate::db::postgres::{Tx, WORK};
 use crate::db::{DbError, PgDb};
 use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
 
@@ -42,6 +43,11 @@ const CHUNK: usize = 5_000;
 /// Every so many leases, one goes to the host that waits longest.
 const FAIR: usize = 10;
 
+/// Writes down, at the end of the transaction, that tasks were given up because their leases ran
+/// out. The frontier does not know what anybody does with that.
+pub(crate) type Obituary =
+    for<'a, 'b> fn(&'a Tx<'b>, Vec<Task>, Ts) -> BoxFuture<'a, Result<(), DbError>>;
+
 /// The frontier on PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct PgFrontier {
@@ -50,13 +56,14 @@ pub struct PgFrontier {
     changed: Arc<Notify>,
     /// Leases that this process handed out.
     handed_out: Arc<AtomicUsize>,
+    obituary: Obituary,
 }
 
 impl PgFrontier {
     /// A frontier on an open database.
-    #[must_use]
-    pub fn new(db: PgDb, rules: Rules) -> Self {
-        Self { db, rules: Arc::new(rules), changed: Arc::default(), handed_out: Arc::default() }
+    pub(crate) fn new(db: PgDb, rules: Rules, obituary: Obituary) -> Self {
+        let (changed, handed_out) = (Arc::default(), Arc::default());
+        Self { db, rules: Arc::new(rules), changed, handed_out, obituary }
     }
 
     /// Wakes whoever waits for work in this process.
@@ -77,7 +84,7 @@ impl PgFrontier {
 
     /// Ends every lease. Only for somebody who knows that no engine runs.
     pub async fn free_leases(&self) -> Result<u64, DbError> {
-        strikes::free_leases(&self.db, &self.rules).await
+        strikes::free_leases(&self.db, &self.rules, self.obituary).await
     }
 
     async fn submit_chunk(&self, batch: &[NewTask]) -> Result<SubmitReport, DbError> {
@@ -137,7 +144,7 @@ impl Frontier for PgFrontier {
             return Ok(Vec::new());
         }
         let fair = self.fair_share(n);
-        let leases = claim::claim(&self.db, n, fair, lanes, &self.rules).await?;
+        let leases = claim::claim(&self.db, n, fair, lanes, &self.rules, self.obituary).await?;
         self.handed_out.fetch_add(leases.len(), Ordering::Relaxed);
         Ok(leases)
     }

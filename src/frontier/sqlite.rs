@@ -28,6 +28,10 @@ pub(crate) use complete::{Completed, complete};
 pub(crate) use rows::{SOURCE_COLUMNS, number, park, read_source, resume, revive, settle};
 pub(crate) use submit::take;
 
+/// Writes down, within the transaction, that a task was given up because its leases ran out. The
+/// frontier does not know what anybody does with that.
+pub(crate) type Obituary = fn(&Connection, &Task, Ts) -> Result<(), DbError>;
+
 /// The frontier in the embedded database.
 #[derive(Clone, Debug)]
 pub struct SqliteFrontier {
@@ -37,18 +41,19 @@ pub struct SqliteFrontier {
     changed: Arc<Notify>,
     /// Leases of this process so far: every tenth is for who waits longest.
     handed_out: Arc<AtomicU64>,
+    obituary: Obituary,
 }
 
 impl SqliteFrontier {
     /// A frontier on an open database.
-    #[must_use]
-    pub fn new(db: Db, clock: Clock, rules: Rules) -> Self {
+    pub(crate) fn new(db: Db, clock: Clock, rules: Rules, obituary: Obituary) -> Self {
         Self {
             db,
             clock,
             rules: Arc::new(rules),
             changed: Arc::default(),
             handed_out: Arc::default(),
+            obituary,
         }
     }
 
@@ -60,8 +65,8 @@ impl SqliteFrontier {
     /// Frees the leases of an engine that ended without completing them. Only for the one who
     /// holds the directory's lock: nobody else's lease can be alive then.
     pub async fn free_leases(&self) -> Result<u64, DbError> {
-        let (now, rules) = (self.clock.now(), Arc::clone(&self.rules));
-        self.db.write(move |conn| claim::free_leases(conn, now, &rules)).await
+        let obituary = self.obituary;
+        self.write(move |conn, now, rules| claim::free_leases(conn, now, rules, obituary)).await
     }
 
     async fn write<T, F>(&self, mut work: F) -> Result<T, DbError>
@@ -108,9 +113,11 @@ impl Frontier for SqliteFrontier {
 
     async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
         let lanes = lanes.to_vec();
-        let handed_out = self.handed_out.load(Ordering::Relaxed);
+        let (handed_out, obituary) = (self.handed_out.load(Ordering::Relaxed), self.obituary);
         let leases = self
-            .write(move |conn, now, rules| claim::claim(conn, n, &lanes, now, rules, handed_out))
+            .write(move |conn, now, rules| {
+                claim::claim(conn, n, &lanes, now, rules, handed_out, obituary)
+            })
             .await?;
         self.handed_out.fetch_add(leases.len() as u64, Ordering::Relaxed);
         Ok(leases)

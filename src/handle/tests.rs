@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
+use crate::model::EventKind;
 use crate::model::{
     Exchange, FeedState, Headers, KnownEntry, LeaseId, NewSource, Origin, Redirected, RobotsState,
     Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{SourceId, Ts, named};
+use super::{Code, Kind, SourceId, Task, Ts, named};
 
 named! {
     /// What changed.
@@ -45,6 +45,26 @@ pub struct NewEvent {
     pub source: Option<SourceId>,
     /// Compact facts; sinks join what else they need.
     pub payload: serde_json::Value,
+}
+
+impl NewEvent {
+    /// What the log says when a task is given up; `None` for kinds that nobody waits for.
+    #[must_use]
+    pub fn given_up(task: &Task, code: Code, reason: &str) -> Option<Self> {
+        let (kind, subject) = match task.kind {
+            Kind::Article => (EventKind::ArticleFailed, task.url_hash.to_string()),
+            Kind::Feed => (EventKind::FeedGone, task.id.to_string()),
+            _ => return None,
+        };
+        Some(Self {
+            kind,
+            subject,
+            source: task.source,
+            payload: serde_json::json!({
+                "url": task.url, "code": code, "reason": reason, "attempts": task.retry_count + 1,
+            }),
+        })
+    }
 }
 
 /// An event in the log.

@@ -6,8 +6,8 @@
 use serde_json::json;
 
 use crate::model::{
-    ArticleFact, ArticleId, ArticleRow, EntryFact, EntryRow, EventKind, NewEvent, SourceId, TaskId,
-    Ts,
+    ArticleFact, ArticleId, ArticleRow, Code, EntryFact, EntryRow, EventKind, NewEvent, SourceId,
+    Task, TaskId, Ts,
 };
 
 /// What a poll's fact does to an entry.
@@ -103,6 +103,12 @@ pub fn article(
         }),
     });
     (row, event)
+}
+
+/// What the log says of a task that was given up because nobody who had it ever answered.
+#[must_use]
+pub fn poisoned(task: &Task) -> Option<NewEvent> {
+    NewEvent::given_up(task, Code::Poison, task.reason.as_deref().unwrap_or_default())
 }
 
 #[cfg(test)]

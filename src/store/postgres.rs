@@ -38,7 +38,7 @@ impl PgStore {
     /// A store on an open database; it hears what other processes do.
     #[must_use]
     pub fn new(db: PgDb, rules: Rules) -> Self {
-        let frontier = PgFrontier::new(db.clone(), rules);
+        let frontier = PgFrontier::new(db.clone(), rules, log::bury);
         let logged: Arc<Notify> = Arc::default();
         let (waits, sinks) = (frontier.clone(), Arc::clone(&logged));
         db.listen(

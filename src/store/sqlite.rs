@@ -36,7 +36,7 @@ impl SqliteStore {
     /// A store on an open database.
     #[must_use]
     pub fn new(db: Db, clock: Clock, rules: Rules) -> Self {
-        let frontier = SqliteFrontier::new(db.clone(), clock.clone(), rules);
+        let frontier = SqliteFrontier::new(db.clone(), clock.clone(), rules, commit::bury);
         Self { db, clock, frontier, logged: Arc::default() }
     }
 

@@ -210,6 +210,7 @@ macro_rules! contract {
                 a_stale_lease_changes_nothing_through_a_lent_host,
                 a_late_answer_counts_until_somebody_else_has_the_task,
                 five_leases_that_ran_out_are_poison,
+                the_log_tells_once_of_what_was_poison,
                 the_end_of_a_poisoned_task_frees_its_host,
                 an_answer_forgives_earlier_strikes,
                 a_poison_feed_is_counted_by_itself_while_pages_are_served,

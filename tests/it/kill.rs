@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use feedmill_formats::warc;
 use feedmill_newsroom::Setup;
 
+use crate::invariants::{hold_archived, hold_in_file};
 use crate::sinks::{lines, places};
 use crate::support::{LIMIT, World};
 
 /// How often the engine is killed.
-const KILLS: u64 = 10;
+const KILLS: u64 = 20;
 
 /// The program, without what only its tests know.
 fn binary() -> Command {
@@ -27,20 +28,24 @@ pub(crate) fn engine(world: &World) -> Child {
 
 /// The same in a directory of its own, on a database of its own, and with more settings.
 pub(crate) fn start(world: &World, dir: &Path, database: Option<&str>, more: &[&str]) -> Child {
+    command(world, dir, database, more).arg("--quiet").spawn().unwrap()
+}
+
+/// The same, not started yet.
+pub(crate) fn command(world: &World, dir: &Path, database: Option<&str>, more: &[&str]) -> Command {
     let resolve = format!("fetch.resolve=*.newsroom.test={}", world.newsroom.addr());
     let mut command = binary();
     command.envs(database.map(|url| ("FEEDMILL_DATABASE__URL", url)));
     command
-        .args(["run", "--quiet", "--set", &resolve, "--set", "schedule.sitemap_interval=30m"])
+        .args(["run", "--set", &resolve, "--set", "schedule.sitemap_interval=30m"])
         .args(["--set", "fetch.contact=https://newsroom.test/robot", "--data-dir"])
         .arg(dir)
         .args(more.iter().flat_map(|setting| ["--set", setting]))
         .env("FEEDMILL_CLOCK", world.clock.scale().unwrap().to_string())
         .current_dir(world.dir())
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+        .stdout(Stdio::null());
+    command
 }
 
 /// Ends it as an operator would, and waits until it has ended.
@@ -61,14 +66,14 @@ pub(crate) fn moments() -> impl Iterator<Item = Duration> {
     })
 }
 
-fn assert_whole(segment: &Path) {
+pub(crate) fn assert_whole(segment: &Path) {
     let good = warc::valid_prefix(std::fs::File::open(segment).unwrap()).unwrap();
     assert_eq!(good, segment.metadata().unwrap().len(), "{} is torn", segment.display());
     assert_eq!(segment.extension().unwrap(), "gz", "{} is closed", segment.display());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_kills_lose_nothing_double_nothing_and_disturb_nobody() {
+async fn twenty_kills_lose_nothing_double_nothing_and_disturb_nobody() {
     let world = World::with(10, |setup| Setup {
         history: 6,
         rate_per_hour: 4.0,
@@ -82,10 +87,12 @@ async fn ten_kills_lose_nothing_double_nothing_and_disturb_nobody() {
 
     for moment in moments().take(usize::try_from(KILLS).unwrap()) {
         let mut child = engine(&world);
-        tokio::time::sleep(moment).await;
+        tokio::time::sleep(moment / 3).await;
         assert!(child.try_wait().unwrap().is_none(), "the engine was running");
         child.kill().unwrap();
         child.wait().unwrap();
+        hold_in_file(&world.config.database_path());
+        assert_eq!(world.store.maintain().await.unwrap(), 0, "a host has a wrong head");
     }
 
     let mut child = engine(&world);
@@ -106,6 +113,8 @@ async fn ten_kills_lose_nothing_double_nothing_and_disturb_nobody() {
     for segment in std::fs::read_dir(world.config.archive_dir()).unwrap() {
         assert_whole(&segment.unwrap().path());
     }
+    hold_in_file(&world.config.database_path());
+    hold_archived(&world, &[world.config.archive_dir()]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

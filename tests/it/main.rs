@@ -7,9 +7,13 @@
 )]
 
 mod architecture;
+mod blocked;
 mod cli;
 mod contract;
+mod disk;
+mod invariants;
 mod kill;
+mod outage;
 mod pipeline;
 mod postgres;
 mod shared;

@@ -1,7 +1,10 @@
 //! A small world for tests: a newsroom, a fast clock, a directory, and the engine on demand.
 
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -138,10 +141,68 @@ impl World {
         tasks.into_iter().find(|task| task.url == url).expect("a known address")
     }
 
+    /// Stories whose pages were served more than once.
+    pub(crate) fn served_twice(&self) -> Vec<String> {
+        let mut times: BTreeMap<String, u32> = BTreeMap::new();
+        for request in self.newsroom.log().iter().filter(|request| request.status == 200) {
+            let url = format!("http://{}{}", request.host, request.path);
+            if self.newsroom.story(&url).is_some() {
+                *times.entry(url).or_default() += 1;
+            }
+        }
+        times.into_iter().filter(|(_, times)| *times > 1).map(|(url, _)| url).collect()
+    }
+
     /// What is not at its end, for messages.
     async fn stuck(&self) -> Vec<(String, String)> {
         let tasks = self.tasks(TaskFilter::default()).await.into_iter();
         let open = tasks.filter(|task| task.kind == Kind::Article && task.last_error.is_some());
         open.map(|task| (task.url, task.reason.unwrap_or_default())).collect()
+    }
+}
+
+/// An engine that writes down what it says.
+pub(crate) struct Engine {
+    pub(crate) child: Child,
+    log: PathBuf,
+}
+
+impl Engine {
+    pub(crate) fn start(mut command: Command, log: PathBuf) -> Self {
+        let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        Self { child, log }
+    }
+
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub(crate) async fn says(&self, words: &str) {
+        until(words, || async { self.said().contains(words) }).await;
+    }
+
+    /// How often it said that.
+    pub(crate) fn times(&self, words: &str) -> usize {
+        self.said().matches(words).count()
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a test that failed shows what it saw")]
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the engine said:\n{}", self.said());
+        }
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Waits for something that can be seen.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut seen: impl FnMut() -> F) {
+    let began = Instant::now();
+    while !seen().await {
+        assert!(began.elapsed() < LIMIT, "never seen: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

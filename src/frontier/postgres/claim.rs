@@ -11,11 +11,12 @@ use deadpool_postgres::{Client, GenericClient};
 use feedmill_formats::url as web;
 use tokio_postgres::Row;
 
+use super::Obituary;
 use super::rows::{
     PACE_COLUMNS, SOURCE_COLUMNS, TASK_COLUMNS, TASK_JOINS, enqueue, int, maybe, named, narrow,
     read_pace, read_place, read_source, read_task, renew_tops,
 };
-use super::strikes::strike;
+use super::strikes::{mourn, strike};
 use crate::db::postgres::{Tx, column, first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::{Pace, Rules, rulings};
@@ -87,6 +88,7 @@ pub(super) async fn claim(
     fair: usize,
     lanes: &[Lane],
     rules: &Rules,
+    obituary: Obituary,
 ) -> Result<Vec<Lease>, DbError> {
     let mut client = db.client().await?;
     // A claim waits for nobody, so that this is now until its end.
@@ -105,7 +107,9 @@ pub(super) async fn claim(
             break;
         }
         let more = slots.iter().any(|slot| slot.concurrency > 1);
-        leases.extend(serve(&tx, slots, lanes, now, rules).await?);
+        let (served, given_up) = serve(&tx, slots, lanes, now, rules).await?;
+        leases.extend(served);
+        mourn(&tx, &given_up, now, obituary).await?;
         tx.commit().await?;
         if !more || leases.len() >= n {
             break;
@@ -184,14 +188,16 @@ struct Chosen {
     robots: Option<RobotsRef>,
 }
 
+/// The leases, and the tasks that were given up instead.
 async fn serve(
     tx: &Tx<'_>,
     mut slots: Vec<Slot>,
     asked: &[Lane],
     now: Ts,
     rules: &Rules,
-) -> Result<Vec<Lease>, DbError> {
-    if strike(tx, &slots, now).await? {
+) -> Result<(Vec<Lease>, Vec<i64>), DbError> {
+    let given_up = strike(tx, &slots, now).await?;
+    if !given_up.is_empty() {
         let ids = column(&slots, |slot| slot.id);
         let order: HashMap<i64, usize> = ids.iter().copied().zip(0..).collect();
         slots = load_slots(tx, "id = ANY($1::bigint[])", &ids).await?;
@@ -201,7 +207,7 @@ async fn serve(
     let mut busy = Vec::new();
     robots_first(tx, &mut chosen, &mut busy, now, rules).await?;
     put_off(tx, &busy, now, rules).await?;
-    lease(tx, chosen, now, rules).await
+    Ok((lease(tx, chosen, now, rules).await?, given_up))
 }
 
 /// The task at the head of each slot's lane: the first that no other slot is serving.

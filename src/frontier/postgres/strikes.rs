@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
+use super::Obituary;
 use super::claim::{Slot, load_slots};
-use super::rows::{Place, dequeue, int, lock, now, places, renew_tops};
+use super::rows::{
+    Place, TASK_COLUMNS, TASK_JOINS, dequeue, int, lock, now, places, read_task, renew_tops,
+};
 use crate::db::postgres::{Tx, column, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::{MAX_STRIKES, Rules};
@@ -12,11 +15,11 @@ use crate::model::{Code, Status, Ts};
 const REASON: &str = "its lease ran out five times in a row";
 
 /// Counts the leases that ran out on these slots against their tasks; the caller holds the queues.
-/// True when a task was given up, and so the slots have other tops.
-pub(super) async fn strike(tx: &Tx<'_>, slots: &[Slot], now: Ts) -> Result<bool, DbError> {
+/// Answers with the tasks that were given up; their slots have other tops now.
+pub(super) async fn strike(tx: &Tx<'_>, slots: &[Slot], now: Ts) -> Result<Vec<i64>, DbError> {
     let tasks: Vec<i64> = slots.iter().filter_map(|slot| slot.lease_task).collect();
     if tasks.is_empty() {
-        return Ok(false);
+        return Ok(Vec::new());
     }
     let places = places(tx, &tasks).await?;
     // Lent to another host's task for a redirect: that one counts it.
@@ -39,7 +42,26 @@ pub(super) async fn strike(tx: &Tx<'_>, slots: &[Slot], now: Ts) -> Result<bool,
         }
     }
     bury(tx, &poison, now).await?;
-    Ok(!poison.is_empty())
+    Ok(poison.values().map(|place| place.task).collect())
+}
+
+/// Has the end of these tasks written down. Last in its transaction: whoever writes takes the last
+/// of the locks.
+pub(super) async fn mourn(
+    tx: &Tx<'_>,
+    given_up: &[i64],
+    now: Ts,
+    obituary: Obituary,
+) -> Result<(), DbError> {
+    if given_up.is_empty() {
+        return Ok(());
+    }
+    let sql = format!(
+        "SELECT {TASK_COLUMNS} FROM task t {TASK_JOINS} WHERE t.id = ANY($1::bigint[]) ORDER BY t.id"
+    );
+    let found = rows(tx, &sql, &[&given_up]).await?;
+    let tasks = found.iter().map(|row| read_task(row, 0)).collect::<Result<_, _>>()?;
+    obituary(tx, tasks, now).await
 }
 
 async fn bury(tx: &Tx<'_>, poison: &HashMap<i64, Place>, now: Ts) -> Result<(), DbError> {
@@ -77,7 +99,11 @@ async fn bury(tx: &Tx<'_>, poison: &HashMap<i64, Place>, now: Ts) -> Result<(), 
 /// Ends every lease. Only for somebody who knows that no engine runs: after the data was moved here,
 /// or when all machines were stopped by force and nobody wants to wait for the leases to run out.
 /// Each counts as a strike, and the host gets its pause, because a request may have been under way.
-pub(super) async fn free_leases(db: &PgDb, rules: &Rules) -> Result<u64, DbError> {
+pub(super) async fn free_leases(
+    db: &PgDb,
+    rules: &Rules,
+    obituary: Obituary,
+) -> Result<u64, DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
     let sql = "SELECT DISTINCT queue_id FROM host WHERE lease_id IS NOT NULL";
@@ -87,7 +113,7 @@ pub(super) async fn free_leases(db: &PgDb, rules: &Rules) -> Result<u64, DbError
     let now = now(db, &tx).await?;
     let held = "queue_id = ANY($1::bigint[]) AND lease_id IS NOT NULL";
     let slots = load_slots(&tx, held, &queues).await?;
-    strike(&tx, &slots, now).await?;
+    let given_up = strike(&tx, &slots, now).await?;
     let next = |slot: &Slot| now.after(slot.pace.pause(rules.delay)).max(slot.pace.blocked_until);
     run(
         &tx,
@@ -98,6 +124,7 @@ pub(super) async fn free_leases(db: &PgDb, rules: &Rules) -> Result<u64, DbError
     )
     .await?;
     renew_tops(&tx, &queues).await?;
+    mourn(&tx, &given_up, now, obituary).await?;
     tx.commit().await?;
     Ok(slots.len() as u64)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use feedmill_formats::url as web;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
+use super::Obituary;
 use super::rows::{
     self, HostRow, Place, TASK_COLUMNS, TASK_FROM, enqueue, host_columns, load_host, load_source,
     queue_of, read_host, read_task, renew_tops, task_columns, top_column,
@@ -50,6 +51,7 @@ struct Claim<'a> {
     numbers: std::ops::RangeInclusive<i64>,
     wanted: usize,
     leases: Vec<Lease>,
+    obituary: Obituary,
 }
 
 /// Hands out at most `n` tasks of these lanes, highest priority first, longest waiting host first;
@@ -61,6 +63,7 @@ pub(super) fn claim(
     now: Ts,
     rules: &Rules,
     handed_out: u64,
+    obituary: Obituary,
 ) -> Result<Vec<Lease>, DbError> {
     promote(conn, now)?;
     let mut claim = Claim {
@@ -74,6 +77,7 @@ pub(super) fn claim(
         numbers: std::ops::RangeInclusive::new(1, 0),
         wanted: n,
         leases: Vec::new(),
+        obituary,
     };
     let fair = (handed_out + n as u64) / FAIR - handed_out / FAIR;
     for _ in 0..fair {
@@ -171,7 +175,7 @@ impl Claim<'_> {
     fn lease(&mut self, mut host: HostRow) -> Result<(), DbError> {
         let conn = self.conn;
         if let Some(task) = host.lease_task {
-            strike(conn, &host, task, self.now)?;
+            strike(conn, &host, task, self.now, self.obituary)?;
             host.tops = load_host(conn, host.id)?.tops;
         }
         let Some(lane) = rulings::lane(host.tops, host.last_lane, self.lanes) else {
@@ -274,7 +278,13 @@ impl Claim<'_> {
 }
 
 /// Counts a lease that ran out against its task; the fifth without an answer between ends it.
-fn strike(conn: &Connection, host: &HostRow, task: i64, now: Ts) -> Result<(), DbError> {
+fn strike(
+    conn: &Connection,
+    host: &HostRow,
+    task: i64,
+    now: Ts,
+    obituary: Obituary,
+) -> Result<(), DbError> {
     let Some(place) = rows::place(conn, task)? else { return Ok(()) };
     if place.queue != host.queue {
         // Lent to another host's task for a redirect: that one counts it.
@@ -295,6 +305,10 @@ fn strike(conn: &Connection, host: &HostRow, task: i64, now: Ts) -> Result<(), D
     super::complete::note(conn, task, Some(Code::Poison), "its lease ran out five times in a row")?;
     conn.prepare_cached("UPDATE host SET lease_id = NULL, lease_task = NULL WHERE id = ?1")?
         .execute([host.id])?;
+    let sql = format!("SELECT {TASK_COLUMNS} FROM {TASK_FROM} WHERE t.id = ?1");
+    if let Some(row) = conn.prepare_cached(&sql)?.query([task])?.next()? {
+        obituary(conn, &read_task(row)?, now)?;
+    }
     renew_tops(conn, host.queue)
 }
 
@@ -474,13 +488,18 @@ pub(super) fn has_work(conn: &Connection, lanes: &[Lane], now: Ts) -> Result<boo
 /// Ends every lease: their holder is gone. The host gets its pause, because a request may have been
 /// under way. It is a strike only against a task that was alone: of many, nobody can tell which one
 /// the holder died of.
-pub(super) fn free_leases(conn: &Connection, now: Ts, rules: &Rules) -> Result<u64, DbError> {
+pub(super) fn free_leases(
+    conn: &Connection,
+    now: Ts,
+    rules: &Rules,
+    obituary: Obituary,
+) -> Result<u64, DbError> {
     let sql = concat!("SELECT ", host_columns!(), " FROM host h WHERE h.lease_id IS NOT NULL");
     let held: Vec<HostRow> =
         conn.prepare(sql)?.query_map([], read_host)?.collect::<Result<_, _>>()?;
     for host in &held {
         if let Some(task) = host.lease_task.filter(|_| held.len() == 1) {
-            strike(conn, host, task, now)?;
+            strike(conn, host, task, now, obituary)?;
         }
         let next = now.after(host.pace.pause(rules.delay)).max(host.pace.blocked_until);
         conn.execute(

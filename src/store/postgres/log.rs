@@ -2,10 +2,12 @@
 //! one lock until the end of the transaction: so the order of the places is the order of the
 //! commits, and no reader can pass an event that is not there yet.
 
+use futures_util::future::BoxFuture;
+
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
-use crate::model::{NewEvent, Ts};
-use crate::store::forms::to_json;
+use crate::model::{NewEvent, Task, Ts};
+use crate::store::{apply, forms::to_json};
 
 /// The number of the lock, chosen by chance.
 const LOCK: i64 = 0x6665_6564_0002;
@@ -40,4 +42,16 @@ pub(super) async fn append(tx: &Tx<'_>, events: &[NewEvent], now: Ts) -> Result<
     )
     .await?;
     Ok(())
+}
+
+/// The log of tasks whose leases ran out too often.
+pub(super) fn bury<'a>(
+    tx: &'a Tx<'_>,
+    tasks: Vec<Task>,
+    now: Ts,
+) -> BoxFuture<'a, Result<(), DbError>> {
+    Box::pin(async move {
+        let events: Vec<_> = tasks.iter().filter_map(apply::poisoned).collect();
+        append(tx, &events, now).await
+    })
 }

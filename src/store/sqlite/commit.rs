@@ -9,7 +9,7 @@ use crate::frontier::sqlite::{Completed, complete, settle, take};
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
     ArticleFact, ArticleId, EntryFact, EntryId, FeedFact, FetchRecord, NewEvent, RobotsFact,
-    SourceId, TaskId, Ts, Verdict,
+    SourceId, Task, TaskId, Ts, Verdict,
 };
 use crate::store::forms::{pack, to_json};
 use crate::store::{Commit, Committed, SinkCursor, apply};
@@ -278,6 +278,12 @@ pub(super) fn put_event(conn: &Connection, event: &NewEvent, now: Ts) -> Result<
         to_json(&event.payload)?,
     ))?;
     Ok(())
+}
+
+/// The log of a task whose leases ran out too often.
+pub(super) fn bury(conn: &Connection, task: &Task, now: Ts) -> Result<(), DbError> {
+    let event = apply::poisoned(task);
+    event.map_or(Ok(()), |event| put_event(conn, &event, now))
 }
 
 pub(super) fn save_sink(

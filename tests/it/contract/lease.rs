@@ -8,7 +8,7 @@ use feedmill::store::Committed;
 
 use super::Open;
 use super::ready::{article, entry};
-use super::trial::{PAUSE, TERM, TICK, Trial, a, begin, feed, page, then};
+use super::trial::{PAUSE, TERM, TICK, Trial, a, begin, feed, owned_by, page, then};
 
 const URL: &str = "https://a.example/1";
 
@@ -108,6 +108,33 @@ pub(super) async fn five_leases_that_ran_out_are_poison(open: Open) {
     let task = trial.task(URL).await;
     assert_eq!((task.status, task.last_error), (Status::Dead, Some(Code::Poison)));
     assert!(!task.leased);
+}
+
+pub(super) async fn the_log_tells_once_of_what_was_poison(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[]).await;
+    trial.submit([owned_by(&source, page(URL)), feed("https://b.example/feed")]).await;
+    for lost in 0..MAX_STRIKES {
+        assert_eq!(trial.claim(9, Lane::ALL).await.len(), 2, "after {lost}");
+        assert_eq!(trial.events().await, [], "it is not over yet");
+        trial.pass(TERM);
+    }
+    assert_eq!(trial.claim(9, Lane::ALL).await.len(), 0);
+    let task = trial.task(URL).await;
+    let mut events = trial.events().await;
+    events.sort_by_key(|event| event.kind.number());
+    let told: Vec<_> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(told, ["article.failed", "feed.gone"]);
+    assert_eq!(events[0].subject, task.url_hash.to_string());
+    assert_eq!(events[0].source, Some(source.id));
+    assert_eq!(
+        (&events[0].payload["url"], &events[0].payload["code"]),
+        (&URL.into(), &"poison".into())
+    );
+    assert_eq!(events[0].payload["reason"], *task.reason.as_ref().unwrap());
+    trial.pass(TERM);
+    assert!(trial.idle().await);
+    assert_eq!(trial.events().await.len(), 2);
 }
 
 pub(super) async fn the_end_of_a_poisoned_task_frees_its_host(open: Open) {

@@ -137,20 +137,25 @@ pub(super) async fn malformed_addresses_among_a_thousand_are_rejected_one_by_one
         ("https://", "url_no_host"),
         ("/relative", "url_malformed"),
         ("", "url_malformed"),
+        ("https://[::1/", "url_malformed"),
+        ("javascript:alert(1)", "url_scheme"),
+        ("https://a.example:99999/", "url_malformed"),
     ];
     let batch: Vec<_> = (0..1_000)
-        .map(|at| match bad.get(at / 200) {
-            Some((url, _)) if at % 200 == 77 => page(url),
+        .map(|at| match bad.get(at / 120) {
+            Some((url, _)) if at % 120 == 77 => page(url),
             _ => page(&format!("https://host-{}.example/{at}", at % 7)),
         })
         .collect();
     let report = trial.store.submit(batch).await.unwrap();
-    assert_eq!((report.new, report.known), (995, 0));
+    assert_eq!((report.new, report.known), (992, 0));
     let rejected: Vec<_> = report.rejected.iter().map(|one| (one.url.as_str(), one.code)).collect();
     // What is shown of a rejected address hides its password.
     let shown = bad.map(|(url, code)| (url.replace("user:secret", "***"), code));
     assert_eq!(rejected, shown.each_ref().map(|(url, code)| (url.as_str(), *code)));
-    assert_eq!(trial.store.stats().await.unwrap().total.pending, 995);
+    assert!(report.rejected.iter().all(|one| !one.reason.is_empty()));
+    assert_eq!(trial.store.stats().await.unwrap().total.pending, 992);
+    assert_eq!(trial.claim(1_000, Lane::ALL).await.len(), 7, "every host has something to serve");
 }
 
 pub(super) async fn an_earlier_wish_moves_a_waiting_page_forward(open: Open) {

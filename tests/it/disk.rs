@@ -1,0 +1,223 @@
+//! A full disk: work pauses and says so once, nothing is lost or given up, and it goes on by itself.
+//!
+//! The disk is a small one in memory, mounted in a name space of its own, which most systems allow to
+//! anybody. Where they do not, there is nothing to try these cases on, and they say so.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use feedmill::app;
+use feedmill::demo;
+use feedmill::frontier::TaskFilter;
+use feedmill::model::Status;
+use feedmill_newsroom::Setup;
+
+use crate::kill::{command, terminate};
+use crate::sinks::{lines, places};
+use crate::support::{Engine, World, until};
+
+/// Where the disk is within its name space; outside it is an empty directory.
+struct Disk {
+    holder: Child,
+    path: PathBuf,
+}
+
+impl Disk {
+    /// A disk of some megabytes at `path`; `None` where the system does not allow it.
+    #[expect(clippy::print_stderr, reason = "who reads the tests' words is to know")]
+    fn mount(path: &Path, megabytes: u32) -> Option<Self> {
+        fs::create_dir_all(path).unwrap();
+        let script = "mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && echo ready && exec sleep 600";
+        let mut holder = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
+            .arg(format!("{megabytes}m"))
+            .arg(path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let mut told = String::new();
+        let out = holder.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut told).unwrap();
+        if told != "ready\n" {
+            eprintln!("left out: this system lets nobody mount a small disk");
+            holder.wait().unwrap();
+            return None;
+        }
+        Some(Self { holder, path: path.to_owned() })
+    }
+
+    /// The disk as the test can reach it.
+    fn outside(&self) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        root.join(self.path.strip_prefix("/").unwrap())
+    }
+
+    /// A program that sees the disk.
+    fn within(&self, program: &Command) -> Command {
+        let mut command = Command::new("nsenter");
+        let holder = self.holder.id().to_string();
+        command.args(["--user", "--mount", "--preserve-credentials", "--target", &holder, "--"]);
+        command.arg(program.get_program()).args(program.get_args());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// Takes all the room there is, down to the last byte.
+    fn fill(&self) {
+        let mut ballast = File::create(self.outside().join("ballast")).unwrap();
+        for size in [1 << 16, 1] {
+            while ballast.write_all(&vec![0; size]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.outside().join("ballast")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        drop(self.holder.kill());
+        drop(self.holder.wait());
+    }
+}
+
+/// Publishers with enough to say for a disk to fill up in the middle of it.
+async fn world() -> World {
+    World::with(6, |setup| Setup { history: 12, publish_until: Some(setup.starts_at), ..setup })
+        .await
+}
+
+const SMALL: &str = "retention.min_free=0B";
+
+/// Kilobytes by which an idle process may grow: its allocator has its own mind.
+const MARGIN: u64 = 32_768;
+
+fn resident(child: &Child) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
+}
+
+/// Requests that the newsroom has had, once no more come for a second.
+async fn quiet(world: &World) -> u64 {
+    let mut before = (world.newsroom.counters().requests, Instant::now());
+    until("a quiet second", || {
+        let now = world.newsroom.counters().requests;
+        if now != before.0 {
+            before = (now, Instant::now());
+        }
+        let quiet = before.1.elapsed() > Duration::from_secs(1);
+        async move { quiet }
+    })
+    .await;
+    before.0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_waits_for_a_full_archive_and_goes_on() {
+    let world = world().await;
+    let Some(disk) = Disk::mount(&world.dir().join("disk"), 4) else { return };
+    world.follow().await;
+    let archive = format!("archive.dir={}", disk.path.join("archive").display());
+    let program = command(&world, &world.config.data_dir, None, &[SMALL, &archive]);
+    let mut engine = Engine::start(disk.within(&program), world.dir().join("log"));
+    let articles = || async { world.store.totals().await.unwrap().articles };
+    until("the first articles", || async { articles().await > 5 }).await;
+    disk.fill();
+    engine.says("work is paused").await;
+    let (asked, memory) = (quiet(&world).await, resident(&engine.child));
+    let kept = articles().await;
+    assert!(engine.said().contains("disk/archive/feedmill-"), "{}", engine.said());
+    assert_eq!(quiet(&world).await, asked, "nobody is asked for what cannot be kept");
+    assert!(resident(&engine.child) < memory + MARGIN, "memory grows");
+    assert_eq!(engine.times("work is paused"), 1, "{}", engine.said());
+
+    disk.free();
+    engine.says("work goes on").await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    until("all articles", || async { articles().await >= published }).await;
+    assert!(kept < published, "the disk was full in the middle of it");
+    let dead = TaskFilter { status: Some(Status::Dead), ..TaskFilter::default() };
+    assert_eq!(world.tasks(dead).await.len(), 0);
+    assert!(terminate(&mut engine.child));
+    let report = world.report().await;
+    assert!(report.is_perfect(), "{report:#?}");
+    assert_eq!(world.served_twice(), Vec::<String>::new(), "what came back was in hand");
+    for segment in fs::read_dir(disk.outside().join("archive")).unwrap() {
+        crate::kill::assert_whole(&segment.unwrap().path());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_waits_for_a_full_database_and_goes_on() {
+    let world = world().await;
+    let Some(disk) = Disk::mount(&world.dir().join("disk"), 16) else { return };
+    world.follow().await;
+    world.store.close().await;
+    fs::copy(world.config.database_path(), disk.outside().join("f.db")).unwrap();
+    let url = format!("file:{}", disk.path.join("f.db").display());
+    let program = command(&world, &world.config.data_dir, Some(&url), &[SMALL]);
+    let mut engine = Engine::start(disk.within(&program), world.dir().join("log"));
+    until("the first pages", || async { world.newsroom.counters().requests > 25 }).await;
+    disk.fill();
+    engine.says("work is paused").await;
+    let (asked, memory) = (quiet(&world).await, resident(&engine.child));
+    assert!(engine.said().contains("disk/f.db is full"), "{}", engine.said());
+    assert_eq!(quiet(&world).await, asked, "nobody is asked for what cannot be kept");
+    assert!(resident(&engine.child) < memory + MARGIN, "memory grows");
+    assert_eq!(engine.times("work is paused"), 1, "{}", engine.said());
+
+    disk.free();
+    engine.says("work goes on").await;
+    let published = world.newsroom.published_count(i64::MAX);
+    let told = || lines(&world.config.data_dir.join("out"), "articles").len();
+    until("all articles", || async { told() >= published }).await;
+    assert!(terminate(&mut engine.child));
+    places(&lines(&world.config.data_dir.join("out"), "articles"));
+
+    // What the disk holds is brought out, to be looked at.
+    let copy = world.dir().join("copy.db");
+    fs::copy(disk.outside().join("f.db"), &copy).unwrap();
+    let mut config = world.config.clone();
+    config.database.url = format!("file:{}", copy.display()).into();
+    let store = app::open(&config, &world.clock).await.unwrap();
+    let now = world.clock.now();
+    let report = demo::compare(&world.newsroom, &*store, &config, world.start, now).await.unwrap();
+    assert!(report.is_perfect(), "{report:#?}");
+    assert_eq!(store.stats().await.unwrap().total.dead, 0);
+    assert_eq!(store.maintain().await.unwrap(), 0);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_sink_waits_alone_and_loses_no_line() {
+    let world = world().await;
+    let Some(disk) = Disk::mount(&world.dir().join("disk"), 4) else { return };
+    world.follow().await;
+    disk.fill();
+    let out = format!("sinks.ndjson.dir={}", disk.path.join("out").display());
+    let program = command(&world, &world.config.data_dir, None, &[SMALL, &out]);
+    let mut engine = Engine::start(disk.within(&program), world.dir().join("log"));
+    let published = world.newsroom.published_count(i64::MAX);
+    let articles = || async { world.store.totals().await.unwrap().articles };
+    until("all articles", || async { articles().await >= published as u64 }).await;
+    engine.says("a sink is held up").await;
+    assert_eq!(engine.times("work is paused"), 0, "{}", engine.said());
+    disk.free();
+    engine.says("a sink goes on").await;
+    let told = || lines(&disk.outside().join("out"), "articles");
+    until("all lines", || async { told().len() >= published }).await;
+    assert_eq!(engine.times("a sink is held up"), 1, "{}", engine.said());
+    assert!(terminate(&mut engine.child));
+    let told = told();
+    assert_eq!((told.len(), places(&told).len()), (published, published));
+}
