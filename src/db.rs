@@ -3,13 +3,15 @@
 //!
 //! No SQL of the product lives here; it is beside the code that means something by it.
 
+pub mod backup;
 mod lock;
 pub mod migrate;
 pub(crate) mod postgres;
 mod sqlite;
+pub mod transfer;
 
 pub use lock::{EngineLock, LockError};
-pub use postgres::{OwnTime, PgDb};
+pub use postgres::{Hold, OwnTime, PgDb};
 pub use rusqlite::Connection;
 pub use sqlite::{Db, alone};
 

@@ -4,6 +4,7 @@
 //! an error that is transient, and the next one gets a new connection: whoever calls pauses and
 //! goes on. No message of ours ever holds the password.
 
+mod engine;
 mod listen;
 mod values;
 
@@ -23,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{DbError, migrate};
 
+pub use engine::Hold;
 pub(crate) use listen::{LOGGED, WORK};
 pub(crate) use values::{Num, clean, column};
 
