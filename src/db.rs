@@ -15,6 +15,11 @@ pub use postgres::{Hold, OwnTime, PgDb};
 pub use rusqlite::Connection;
 pub use sqlite::{Db, alone};
 
+/// Whether the address of a PostgreSQL server can be read; if not, why.
+pub fn check_postgres_url(url: &str) -> Result<(), &'static str> {
+    url.parse::<postgres::Address>().map(|_| ())
+}
+
 /// Bytes free on the disk that holds a directory.
 pub fn free_bytes(dir: &std::path::Path) -> std::io::Result<u64> {
     let disk = rustix::fs::statvfs(dir)?;

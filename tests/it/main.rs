@@ -15,3 +15,4 @@ mod postgres;
 mod shared;
 mod sinks;
 mod support;
+mod tls;
