@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod backup;
 mod cli;
 mod contract;
 mod kill;
@@ -16,3 +17,4 @@ mod shared;
 mod sinks;
 mod support;
 mod tls;
+mod transfer;
