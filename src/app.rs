@@ -1,6 +1,9 @@
 //! Builds the parts from the configuration, starts them, and stops them in order: first what
 //! claims, then what is under way, then what commits, then the sinks, then the database.
 
+pub mod backup;
+pub mod carry;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use feedmill_formats::url::KeyRules;
 use crate::archive::{self, Archive, ArchiveError};
 use crate::clock::Clock;
 use crate::config::{Config, Group, Sink as SinkConfig};
+use crate::db::transfer::{self, TransferError};
 use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
 use crate::fetch::{
     Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, Hold, ServeSettings, Server,
@@ -48,9 +52,15 @@ pub enum AppError {
     /// Another engine runs, or the directory cannot be written.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// Somebody has the database alone.
+    #[error("{0} is being moved or restored: wait until that has ended")]
+    Taken(String),
     /// The database cannot be used.
     #[error(transparent)]
     Db(#[from] DbError),
+    /// The database holds half of another one.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// The archive cannot be used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -70,7 +80,9 @@ impl AppError {
             Self::DataDir { .. } => "data_dir",
             Self::Lock(LockError::Held { .. }) => "engine_running",
             Self::Lock(LockError::Unwritable { .. }) => "data_dir_unwritable",
+            Self::Taken(_) => "database_taken",
             Self::Db(error) => error.code(),
+            Self::Transfer(error) => error.code(),
             Self::Archive(error) => error.code(),
             Self::Stuck(_) => "stuck",
             Self::Client(_) => "client",
@@ -111,18 +123,41 @@ async fn open_shared(
     Ok(Arc::new(PgStore::new(db, rules(config, clock))))
 }
 
+/// The same for an engine, which nobody may take the database from while it works.
+async fn work_on_shared(
+    url: &str,
+    config: &Config,
+    clock: &Clock,
+    stop: &CancellationToken,
+) -> Result<Arc<dyn Store>, AppError> {
+    let db = PgDb::open(url, own_time(clock)).await?;
+    let (place, evicted) = (db.place(), stop.clone());
+    let stop_work = move || {
+        tracing::error!("the database was taken while its connection was lost: the engine stops");
+        evicted.cancel();
+    };
+    if !db.work(stop_work).await? {
+        return Err(AppError::Taken(place));
+    }
+    if transfer::noted_on(&db).await? {
+        return Err(TransferError::Unfinished(place).into());
+    }
+    Ok(Arc::new(PgStore::new(db, rules(config, clock))))
+}
+
 fn own_time(clock: &Clock) -> Option<OwnTime> {
     let reading = clock.clone();
     (!clock.is_system()).then(|| OwnTime::new(move || reading.now().ms()))
 }
 
 async fn open_embedded(config: &Config, clock: &Clock) -> Result<SqliteStore, AppError> {
+    Ok(SqliteStore::new(open_file(config).await?, clock.clone(), rules(config, clock)))
+}
+
+async fn open_file(config: &Config) -> Result<Db, AppError> {
     make_dir(&config.data_dir)?;
     let path = config.database_path();
-    let db = tokio::task::spawn_blocking(move || Db::open(&path))
-        .await
-        .map_err(|error| DbError::Engine(error.to_string()))??;
-    Ok(SqliteStore::new(db, clock.clone(), rules(config, clock)))
+    Ok(carry::blocking(move || Db::open(&path)).await?)
 }
 
 fn make_dir(dir: &Path) -> Result<(), AppError> {
@@ -140,7 +175,7 @@ pub async fn run(
 ) -> Result<Snapshot, AppError> {
     make_dir(&config.data_dir)?;
     let locks = lock(config)?;
-    let store = take_up(config, clock).await?;
+    let store = take_up(config, clock, &stop).await?;
     let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
     let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
     let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
@@ -205,18 +240,31 @@ fn dirs(config: &Config) -> Vec<PathBuf> {
 fn lock(config: &Config) -> Result<Vec<EngineLock>, AppError> {
     let mut locks = vec![EngineLock::take(&config.data_dir.join("engine.lock"))?];
     if config.postgres_url().is_none() {
-        locks.push(EngineLock::take(&EngineLock::of_database(&config.database_path()))?);
+        locks.push(lock_of(&config.database_path())?);
     }
     Ok(locks)
 }
 
+fn lock_of(database: &Path) -> Result<EngineLock, LockError> {
+    EngineLock::take(&EngineLock::of_database(database))
+}
+
 /// Opens the store for an engine and puts right what an earlier one left. Leases in an embedded
 /// store are nobody's any more; in a shared one they may be another machine's, and run out.
-async fn take_up(config: &Config, clock: &Clock) -> Result<Arc<dyn Store>, AppError> {
+async fn take_up(
+    config: &Config,
+    clock: &Clock,
+    stop: &CancellationToken,
+) -> Result<Arc<dyn Store>, AppError> {
     let (store, freed): (Arc<dyn Store>, u64) = match config.postgres_url() {
-        Some(url) => (open_shared(url, config, clock).await?, 0),
+        Some(url) => (work_on_shared(url, config, clock, stop).await?, 0),
         None => {
-            let store = open_embedded(config, clock).await?;
+            let db = open_file(config).await?;
+            if db.read(transfer::noted).await? {
+                let place = config.database_path().display().to_string();
+                return Err(TransferError::Unfinished(place).into());
+            }
+            let store = SqliteStore::new(db, clock.clone(), rules(config, clock));
             let freed = store.frontier().free_leases().await?;
             (Arc::new(store), freed)
         }
@@ -308,14 +356,16 @@ fn serve_settings(config: &Config, clock: &Clock) -> ServeSettings {
 /// Where a sink's place in the log is kept. Files are of one machine, and so is the place of a sink
 /// that writes them: each machine that shares a store writes the whole log.
 fn cursor_name(config: &Config, name: &str) -> String {
-    match (config.postgres_url(), config.sink_dir(name)) {
-        (Some(_), Some(dir)) => {
-            let node = rustix::system::uname();
-            let dir = std::path::absolute(&dir).unwrap_or(dir);
-            format!("{name}@{}:{}", node.nodename().to_string_lossy(), dir.display())
-        }
-        _ => name.to_owned(),
-    }
+    let shared = config.postgres_url().and_then(|_| shared_name(config, name));
+    shared.unwrap_or_else(|| name.to_owned())
+}
+
+/// The name of this machine's place on a shared store; `None` for a sink that writes no files.
+fn shared_name(config: &Config, name: &str) -> Option<String> {
+    let dir = config.sink_dir(name)?;
+    let node = rustix::system::uname();
+    let dir = std::path::absolute(&dir).unwrap_or(dir);
+    Some(format!("{name}@{}:{}", node.nodename().to_string_lossy(), dir.display()))
 }
 
 fn build_sinks(config: &Config, store: &Arc<dyn Store>) -> Vec<(String, Box<dyn Sink>)> {

@@ -4,6 +4,8 @@
 //! that refers to it. A segment is named `….open` while it is written; what a crash leaves of it
 //! is cut back to its last whole record on start, which loses nothing that was committed.
 
+mod carry;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,6 +17,8 @@ use feedmill_formats::warc::{self, OwnedRecord, Record, RecordType};
 
 use crate::clock::Clock;
 use crate::model::{Exchange, RawRef, Ts, new_uuid};
+
+pub use carry::{Carried, carry};
 
 const OPEN: &str = ".open";
 

@@ -6,6 +6,7 @@
 //! did not, 2 when the command line or the configuration has to change first.
 
 mod article;
+mod backup;
 mod completions;
 mod config;
 mod demo;
@@ -15,10 +16,13 @@ mod failure;
 mod frontier;
 mod init;
 mod logs;
+mod meter;
 mod migrate;
+mod move_;
 mod once;
 mod out;
 mod places;
+mod restore;
 mod run;
 mod source;
 mod submit;
@@ -102,6 +106,9 @@ enum Command {
     Migrate(migrate::Command),
     #[command(subcommand)]
     Config(config::Command),
+    Backup(backup::Args),
+    Restore(restore::Args),
+    Move(move_::Args),
     Doctor(doctor::Args),
     Disk(disk::Args),
     Completions(completions::Args),
@@ -160,6 +167,9 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Article(command) => article::run(command, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),
+        Command::Backup(args) => backup::run(args, context).await,
+        Command::Restore(args) => restore::run(args, context).await,
+        Command::Move(args) => move_::run(args, context).await,
         Command::Doctor(_) => doctor::run(context).await,
         Command::Disk(_) => disk::run(context),
         Command::Completions(args) => completions::run(args, context),

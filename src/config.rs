@@ -61,7 +61,8 @@ pub struct Config {
 #[serde(default, deny_unknown_fields)]
 pub struct Database {
     /// Empty for the embedded database `feedmill.db` in `data_dir`, or `file:/path/to/other.db`, or
-    /// `postgres://user:password@host:5432/name` when several machines share the work.
+    /// `postgres://user:password@host:5432/name` when several machines share the work; for TLS add
+    /// `?sslmode=verify-full`, and `&sslrootcert=/path/to/root.pem` for a certificate of your own.
     pub url: SecretUrl,
 }
 

@@ -3,15 +3,22 @@
 //!
 //! No SQL of the product lives here; it is beside the code that means something by it.
 
+pub mod backup;
 mod lock;
 pub mod migrate;
 pub(crate) mod postgres;
 mod sqlite;
+pub mod transfer;
 
 pub use lock::{EngineLock, LockError};
-pub use postgres::{OwnTime, PgDb};
+pub use postgres::{Hold, OwnTime, PgDb};
 pub use rusqlite::Connection;
 pub use sqlite::Db;
+
+/// Whether the address of a PostgreSQL server can be read; if not, why.
+pub fn check_postgres_url(url: &str) -> Result<(), &'static str> {
+    url.parse::<postgres::Address>().map(|_| ())
+}
 
 /// Bytes free on the disk that holds a directory.
 pub fn free_bytes(dir: &std::path::Path) -> std::io::Result<u64> {

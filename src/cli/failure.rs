@@ -3,6 +3,7 @@
 use clap::error::ErrorKind;
 
 use crate::app::AppError;
+use crate::app::carry::CarryError;
 use crate::config::ConfigError;
 use crate::db::DbError;
 use crate::sources::SpecError;
@@ -46,6 +47,12 @@ impl From<ConfigError> for Failure {
 impl From<AppError> for Failure {
     fn from(error: AppError) -> Self {
         Self { code: error.code(), exit: error.exit_code(), message: error.to_string() }
+    }
+}
+
+impl From<CarryError> for Failure {
+    fn from(error: CarryError) -> Self {
+        Self::failed(error.code(), error.to_string())
     }
 }
 

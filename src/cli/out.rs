@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::text;
 
 /// How to print.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Out {
     json: bool,
     quiet: bool,

@@ -94,9 +94,10 @@ impl Found {
             _ if url.is_empty() => {}
             "file" if !url.trim_start_matches("file:").trim_matches('/').is_empty() => {}
             "file" => self.refuse("database.url", format!("names no file: {advice}")),
-            "postgres" | "postgresql" if url.parse::<tokio_postgres::Config>().is_ok() => {}
             "postgres" | "postgresql" => {
-                self.refuse("database.url", format!("cannot be read: {advice}"));
+                if let Err(message) = crate::db::check_postgres_url(url) {
+                    self.refuse("database.url", format!("is refused: {message}"));
+                }
             }
             "mysql" | "mariadb" => {
                 let message =
@@ -254,6 +255,8 @@ mod tests {
             ("file:///", Some("names no file")),
             ("postgres://ann:hunter2@db.example/news", None),
             ("postgresql://ann:hunter2@db.example/news", None),
+            ("postgres://ann:hunter2@db.example/news?sslmode=verify-full", None),
+            ("postgres://ann:hunter2@db.example/news?sslmode=yes", Some("sslmode is unknown")),
             ("postgres://ann:hunter2@db.example:x/news", Some("cannot be read")),
             ("mysql://ann:hunter2@db.example/news", Some("not supported: use PostgreSQL")),
             ("/var/hunter2.db", Some("is no known database")),

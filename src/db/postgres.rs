@@ -4,10 +4,11 @@
 //! an error that is transient, and the next one gets a new connection: whoever calls pauses and
 //! goes on. No message of ours ever holds the password.
 
+mod engine;
 mod listen;
+mod tls;
 mod values;
 
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,15 +16,18 @@ use deadpool_postgres::{
     Client, GenericClient, Hook, HookError, Manager, ManagerConfig, Pool, PoolError,
     RecyclingMethod, Runtime,
 };
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Config, NoTls, Row};
+use tokio_postgres::{Config, Row};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{DbError, migrate};
 
+pub use engine::Hold;
 pub(crate) use listen::{LOGGED, WORK};
+pub(crate) use tls::Address;
+use tls::Connector;
 pub(crate) use values::{Num, clean, column};
 
 /// A transaction.
@@ -70,6 +74,7 @@ pub struct PgDb(Arc<Inner>);
 struct Inner {
     pool: Pool,
     config: Config,
+    tls: Connector,
     time: Option<OwnTime>,
     tasks: TaskTracker,
     closed: CancellationToken,
@@ -86,10 +91,10 @@ impl PgDb {
 
     /// Connects and leaves the schema as it is.
     pub async fn connect(url: &str, time: Option<OwnTime>) -> Result<Self, DbError> {
-        let config = settings(url)?;
+        let (config, tls) = settings(url)?;
         let manager = Manager::from_config(
             config.clone(),
-            NoTls,
+            tls.clone(),
             ManagerConfig { recycling_method: RecyclingMethod::Fast },
         );
         let pool = Pool::builder(manager)
@@ -107,6 +112,7 @@ impl PgDb {
         let db = Self(Arc::new(Inner {
             pool,
             config,
+            tls,
             time,
             tasks: TaskTracker::new(),
             closed: CancellationToken::new(),
@@ -173,8 +179,8 @@ impl PgDb {
     /// Calls `heard` with the channel's name whenever another process, or this one, has news, and
     /// when a lost connection is back: news may have passed unheard.
     pub(crate) fn listen(&self, heard: impl Fn(&str) + Send + Sync + 'static) {
-        let (config, closed) = (self.0.config.clone(), self.0.closed.clone());
-        self.0.tasks.spawn(listen::listen(config, heard, closed));
+        let (config, tls) = (self.0.config.clone(), self.0.tls.clone());
+        self.0.tasks.spawn(listen::listen(config, tls, heard, self.0.closed.clone()));
     }
 
     /// Ends all connections; later calls are refused.
@@ -186,21 +192,12 @@ impl PgDb {
     }
 }
 
-fn settings(url: &str) -> Result<Config, DbError> {
-    let refuse = |message: &str| DbError::Open {
-        path: "that database.url names".to_owned(),
-        message: message.to_owned(),
-    };
-    // What the parser says may hold a piece of the address, and so of the password.
-    let mut config = Config::from_str(url).map_err(|_| {
-        refuse("the address cannot be read: write postgres://user:password@host:5432/name")
-    })?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(refuse(
-            "it asks for TLS (sslmode=require), which this version does not speak: use \
-             sslmode=disable on a network that you trust, or a tunnel",
-        ));
-    }
+fn settings(url: &str) -> Result<(Config, Connector), DbError> {
+    let refuse =
+        |message: String| DbError::Open { path: "that database.url names".to_owned(), message };
+    let address: Address = url.parse().map_err(|message: &str| refuse(message.to_owned()))?;
+    let tls = address.connector().map_err(refuse)?;
+    let mut config = address.config;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(PATIENCE);
     }
@@ -212,7 +209,7 @@ fn settings(url: &str) -> Result<Config, DbError> {
     if config.get_application_name().is_none() {
         config.application_name("feedmill");
     }
-    Ok(config)
+    Ok((config, tls))
 }
 
 /// What the server or the system says, in one line.
@@ -303,8 +300,8 @@ mod tests {
     fn an_address_that_cannot_be_used_is_refused_without_its_password() {
         for (url, expected) in [
             ("postgres://me:secret@host:x/db", "cannot be read"),
-            ("postgres://me:secret@host/db?sslmode=require", "sslmode=require"),
-            ("postgres://me:secret@host/db?sslmode=verify-full", "cannot be read"),
+            ("postgres://me:secret@host/db?sslmode=some", "sslmode is unknown"),
+            ("postgres://me:secret@host/db?sslrootcert=/none", "sslrootcert /none"),
         ] {
             let message = settings(url).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");

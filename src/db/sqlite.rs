@@ -184,7 +184,7 @@ impl Db {
 }
 
 /// A connection with the settings that all of ours share.
-fn connect(path: &Path) -> Result<Connection, DbError> {
+pub(super) fn connect(path: &Path) -> Result<Connection, DbError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -22,8 +22,13 @@ const RANKS: &[&[&str]] = &[
 ];
 
 /// The only uses within a rank.
-const BESIDE: &[(&str, &str)] =
-    &[("demo", "app"), ("handle", "schedule"), ("store", "frontier"), ("clock", "model")];
+const BESIDE: &[(&str, &str)] = &[
+    ("config", "db"),
+    ("demo", "app"),
+    ("handle", "schedule"),
+    ("store", "frontier"),
+    ("clock", "model"),
+];
 
 /// What a module must do without, although its rank or the manifest would allow it.
 const BANS: &[(&str, &[&str])] = &[

@@ -15,7 +15,7 @@ use crate::support::{LIMIT, World};
 const KILLS: u64 = 20;
 
 /// The program, without what only its tests know.
-fn binary() -> Command {
+pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedmill"));
     command.env_remove("FEEDMILL_TEST_POSTGRES");
     command

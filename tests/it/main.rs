@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod backup;
 mod blocked;
 mod cli;
 mod contract;
@@ -19,3 +20,5 @@ mod postgres;
 mod shared;
 mod sinks;
 mod support;
+mod tls;
+mod transfer;

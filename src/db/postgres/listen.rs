@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use tokio_postgres::{AsyncMessage, Config, Error, NoTls};
+use tokio_postgres::{AsyncMessage, Config, Error};
 use tokio_util::sync::CancellationToken;
+
+use super::tls::Connector;
 
 /// Something can be claimed that could not before.
 pub(crate) const WORK: &str = "feedmill_work";
@@ -18,13 +20,14 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Listens until told to stop.
 pub(super) async fn listen(
     config: Config,
+    tls: Connector,
     heard: impl Fn(&str) + Send + Sync,
     stop: CancellationToken,
 ) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            ended = attend(&config, &heard) => {
+            ended = attend(&config, &tls, &heard) => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "cannot hear other processes; trying again");
                 }
@@ -38,8 +41,12 @@ pub(super) async fn listen(
 }
 
 /// One connection's life.
-async fn attend(config: &Config, heard: &(impl Fn(&str) + Sync)) -> Result<(), Error> {
-    let (client, mut connection) = config.connect(NoTls).await?;
+async fn attend(
+    config: &Config,
+    tls: &Connector,
+    heard: &(impl Fn(&str) + Sync),
+) -> Result<(), Error> {
+    let (client, mut connection) = config.connect(tls.clone()).await?;
     let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
     let register = async {
         client.batch_execute(&format!("LISTEN {WORK}; LISTEN {LOGGED}")).await?;
