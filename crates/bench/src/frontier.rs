@@ -58,9 +58,9 @@ fn rules(delay: Duration) -> Rules {
     }
 }
 
-fn source() -> NewSource {
+fn source(n: usize) -> NewSource {
     NewSource {
-        name: "bench".into(),
+        name: format!("bench-{n}"),
         url: "https://example.com/".into(),
         feed_urls: vec![],
         sitemap_urls: vec![],

@@ -39,7 +39,7 @@ pub(super) async fn run(urls: usize, dir: Option<PathBuf>) -> anyhow::Result<Rep
     std::fs::create_dir_all(&dir)?;
     let path = dir.join("bench.db");
     let store = SqliteStore::new(Db::open(&path)?, Clock::system(), rules(Duration::ZERO));
-    let source = store.add_source(source()).await?.id;
+    let source = store.add_source(source(0)).await?.id;
     let mut work = Work { source, next: 0, seed: 1 };
     let mut report = Report::new("frontier");
 

@@ -14,12 +14,14 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
 use super::judge::Judge;
-use super::postgres::{HOT, Slice, Work};
+use super::postgres::{HOT, SOURCES, Slice, Work};
 use super::server::{Server, connect, fill};
 use super::{rules, source};
 
 /// Tasks in a claim.
 const BATCH: usize = 20;
+/// Workers of an engine, which has a store of its own: several machines share the queue.
+const ENGINE: usize = 10;
 /// How long a worker sleeps when nothing can be claimed.
 const IDLE: Duration = Duration::from_millis(20);
 
@@ -27,6 +29,8 @@ const IDLE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Ours {
     store: PgStore,
+    engines: Vec<PgStore>,
+    /// The first of the sources, whose rows follow each other.
     source: SourceId,
     client: Client,
     judge: Arc<Judge>,
@@ -44,12 +48,24 @@ pub(super) struct Standing {
 }
 
 impl Ours {
-    pub(super) async fn open(server: &Server, part: &str, pause: Duration) -> anyhow::Result<Self> {
+    pub(super) async fn open(
+        server: &Server,
+        part: &str,
+        workers: usize,
+        pause: Duration,
+    ) -> anyhow::Result<Self> {
         let url = server.schema(part).await?;
         let store = PgStore::new(PgDb::open(&url, None).await?, rules(pause));
-        let source = store.add_source(source()).await?.id;
+        let source = store.add_source(source(0)).await?.id;
+        for n in 1..SOURCES {
+            store.add_source(super::source(n)).await?;
+        }
+        let mut engines = vec![store.clone()];
+        while engines.len() * ENGINE < workers {
+            engines.push(PgStore::new(PgDb::open(&url, None).await?, rules(pause)));
+        }
         let (client, judge) = (connect(&url).await?, Arc::new(Judge::new(pause)));
-        Ok(Self { store, source, client, judge })
+        Ok(Self { store, engines, source, client, judge })
     }
 
     pub(super) fn judge(&self) -> &Judge {
@@ -64,26 +80,26 @@ impl Ours {
         self.source
     }
 
-    /// Fills the tables. Every host has a fresh robots.txt, as in a crawl that is under way.
-    pub(super) async fn fill(&self, work: &Work) -> anyhow::Result<()> {
+    /// Fills the tables anew. Every host has a fresh robots.txt, as in a crawl that is under way.
+    pub(super) async fn fill(&self, work: Work) -> anyhow::Result<()> {
         let insert = format!(
-            "CREATE TEMP TABLE work ON COMMIT DROP AS {rows};
+            "TRUNCATE host, task, queue, fetch_state;
+             CREATE TEMP TABLE work ON COMMIT DROP AS {rows};
              INSERT INTO host(id, queue_id, name)
              SELECT id, id, name FROM (SELECT nextval('host_id') AS id, host AS name
                FROM (SELECT DISTINCT host FROM work) d) h;
              INSERT INTO task(host_id, lane, hash, kind, prio, status, due, source_id, origin, depth,
                discovered_at, url)
              SELECT h.id, {lane}, hashtextextended(w.url, 0), {kind}, w.prio, {status},
-               feedmill_now() - w.age_ms, {source}, {origin}, 1, feedmill_now(), w.url
+               feedmill_now() - w.age_ms, {first} + w.publisher, {origin}, 1, feedmill_now(), w.url
              FROM work w JOIN host h ON h.name = w.host;
              INSERT INTO queue(host_id, lane, nprio, due, task_id)
-             SELECT t.host_id, t.lane, 10 - t.prio, t.due, t.id
-             FROM task t JOIN host h ON h.id = t.host_id WHERE h.name IN (SELECT host FROM work)",
+             SELECT host_id, lane, 10 - prio, due, id FROM task",
             rows = work.rows(),
             lane = Lane::Page.number(),
             kind = Kind::Article.number(),
             status = Status::Pending.number(),
-            source = self.source.0,
+            first = self.source.0,
             origin = Origin::Feed.number(),
         );
         fill(&self.client, &["task", "queue"], &insert).await?;
@@ -101,7 +117,7 @@ impl Ours {
         Ok(())
     }
 
-    /// The host of [`Work::Hot`] wants an hour.
+    /// [`HOT`] wants an hour.
     pub(super) async fn hold(&self) -> anyhow::Result<()> {
         let until = Clock::system().now().after(Duration::from_secs(3_600));
         let patch = HostPatch { blocked_until: Some(until), ..HostPatch::default() };
@@ -112,8 +128,8 @@ impl Ours {
     pub(super) async fn run(&self, workers: usize, span: Duration) -> anyhow::Result<Slice> {
         let begin = Instant::now();
         let mut running = JoinSet::new();
-        for _ in 0..workers {
-            let (store, judge) = (self.store.clone(), Arc::clone(&self.judge));
+        for store in self.engines.iter().cycle().take(workers) {
+            let (store, judge) = (store.clone(), Arc::clone(&self.judge));
             running.spawn(async move { work(&store, &judge, begin + span).await });
         }
         Slice::of(running, begin).await

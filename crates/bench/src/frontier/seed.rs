@@ -115,19 +115,20 @@ impl Seed {
         &self.judge
     }
 
-    /// Fills the table.
-    pub(super) async fn fill(&self, work: &Work) -> anyhow::Result<()> {
+    /// Fills the tables anew.
+    pub(super) async fn fill(&self, work: Work) -> anyhow::Result<()> {
         let insert = format!(
-            "INSERT INTO url_frontier(url, url_hash, host, source_id, origin, depth, priority, next_fetch_at)
-             SELECT url, encode(sha256(url::bytea), 'hex'), host, '0195f0e0-0000-7000-8000-000000000000',
-               'feed', 1, prio, NOW() - age_ms * INTERVAL '1 millisecond'
+            "TRUNCATE url_frontier, host_state;
+             INSERT INTO url_frontier(url, url_hash, host, source_id, origin, depth, priority, next_fetch_at)
+             SELECT url, encode(sha256(url::bytea), 'hex'), host,
+               '0195f0e0-0000-7000-8000-' || lpad(publisher::text, 12, '0'), 'feed', 1, prio, NOW() - age_ms * INTERVAL '1 millisecond'
              FROM ({}) w",
             work.rows()
         );
         fill(&self.client, &["url_frontier"], &insert).await
     }
 
-    /// The host of [`Work::Hot`] was asked just now, and wants an hour.
+    /// [`HOT`] was asked just now, and wants an hour.
     pub(super) async fn hold(&self) -> anyhow::Result<()> {
         let sql =
             "INSERT INTO host_state(host, last_fetch_at, min_delay_ms) VALUES($1, NOW(), 3600000)";
@@ -173,7 +174,7 @@ async fn work(client: &Client, judge: &Judge, until: Instant) -> anyhow::Result<
         client.batch_execute("COMMIT").await?;
         judge.claimed(host, id.to_owned(), Instant::now());
         judge.ended(host, Instant::now());
-        let hash = format!("{done:064x}");
+        let hash = id.replace('-', "").repeat(2);
         let nothing: Option<&str> = None;
         client.execute(&fetched, &[&id, &hash, &nothing, &nothing]).await?;
         client.execute(&asked, &[&host]).await?;

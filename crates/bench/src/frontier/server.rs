@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 use std::str::FromStr as _;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio_postgres::config::Host;
@@ -35,17 +36,39 @@ impl Server {
         let (run, url) = (&self.run, &self.url);
         connect(url).await?.batch_execute(&format!("CREATE SCHEMA {run}_{part}")).await?;
         let sign = if url.contains('?') { '&' } else { '?' };
-        Ok(format!("{url}{sign}application_name={run}&options=-csearch_path%3D{run}_{part}"))
+        let options = format!("application_name={run}_{part}&options=-csearch_path%3D{run}_{part}");
+        Ok(format!("{url}{sign}{options}"))
+    }
+
+    /// The CPU time that the server has spent on the connections to a schema that are open now. It is
+    /// on this machine, so its processes can be asked.
+    pub(super) async fn cpu(&self, part: &str) -> anyhow::Result<Duration> {
+        let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = $1";
+        let client = connect(&self.url).await?;
+        let mut ticks = 0;
+        for row in client.query(sql, &[&format!("{}_{part}", self.run)]).await? {
+            let stat =
+                std::fs::read_to_string(format!("/proc/{}/stat", row.try_get::<_, i32>(0)?))?;
+            // The name of the process, in brackets, may hold anything; user and system time are the
+            // 12th and 13th field behind it.
+            let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+            for field in fields.skip(11).take(2) {
+                ticks += field.parse::<u32>()?;
+            }
+        }
+        let rate = u32::try_from(rustix::param::clock_ticks_per_second())?;
+        Ok(Duration::from_secs(1) * ticks / rate)
     }
 
     /// Ends what still runs for us and removes all that we made.
     pub(super) async fn clear(&self) -> anyhow::Result<()> {
         let client = connect(&self.url).await?;
         let sql = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-            WHERE application_name = $1";
-        client.query(sql, &[&self.run]).await?;
+            WHERE starts_with(application_name, $1)";
+        let ours = format!("{}_", self.run);
+        client.query(sql, &[&ours]).await?;
         let sql = "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)";
-        for row in client.query(sql, &[&format!("{}_", self.run)]).await? {
+        for row in client.query(sql, &[&ours]).await? {
             let schema: &str = row.try_get(0)?;
             client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await?;
         }
