@@ -1,185 +1,66 @@
-//! The queue under load: submissions of which half are known, and claims with their completion,
-//! durable, at one size and at the size asked for.
+//! The queue under load, embedded or on PostgreSQL beside the design that it grew from.
+//!
+//! What both benchmarks share: the house's rules, the source that everything comes from, and the
+//! sitemap whose addresses are taken in as the product does.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+mod embedded;
+mod judge;
+mod ours;
+mod postgres;
+mod seed;
+mod server;
 
-use anyhow::Context as _;
-use feedmill::clock::Clock;
-use feedmill::db::Db;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
 use feedmill::frontier::{Frontier, Rules};
-use feedmill::model::{
-    Code, IngestionMode, Kind, Lane, NewSource, NewTask, Next, Origin, Outcome, SourceId, TaskId,
-};
-use feedmill::store::{Commit, Committed, SqliteStore, Store};
+use feedmill::model::{IngestionMode, Kind, NewSource, NewTask, Origin, SourceId, TaskId};
+use feedmill::store::MAX_DISCOVERED;
 use feedmill_formats::url::KeyRules;
 
 use crate::report::{Better, Report};
 
-/// Addresses in a submission.
-const BATCH: usize = 1_000;
-/// Addresses of a host that come together, as outlinks and sitemaps do.
-const RUN: usize = 50;
-/// Claims and completions measured at each size.
-const CLAIMS: usize = 100_000;
-/// Tasks in a claim.
-const CLAIM: usize = 100;
-/// Who claims at the same time, as fetchers do: their transactions are one.
-const WORKERS: usize = 8;
-/// The size that growth is measured from.
-const BASE: usize = 1_000_000;
+/// Addresses in a large sitemap.
+const SITEMAP: usize = 50_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Addresses in the queue when it is full
-    #[arg(long, default_value_t = BASE)]
-    urls: usize,
-    /// Where to put the database [default: a temporary directory]
-    #[arg(long)]
+    /// Addresses in the queue when it is full; on PostgreSQL those of the one host that must wait
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1_000..))]
+    urls: u32,
+    /// Where to put the embedded database [default: a temporary directory]
+    #[arg(long, conflicts_with = "postgres")]
     dir: Option<PathBuf>,
-}
-
-/// Rates at one size.
-struct Rates {
-    submit: f64,
-    claim: f64,
+    /// Measure on this PostgreSQL instead: a throw-away one, as `scripts/postgres` starts it
+    #[arg(long, value_name = "URL")]
+    postgres: Option<String>,
+    /// Workers of each design that claim at the same time on PostgreSQL
+    #[arg(long, default_value_t = 50, requires = "postgres", value_parser = clap::value_parser!(u16).range(1..))]
+    workers: u16,
 }
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
-    let scratch = tempfile::tempdir()?;
-    let dir = args.dir.clone().unwrap_or_else(|| scratch.path().to_owned());
-    std::fs::create_dir_all(&dir)?;
-    let path = dir.join("bench.db");
-    let rules = Rules {
+    let urls = usize::try_from(args.urls)?;
+    match &args.postgres {
+        Some(url) => postgres::run(url, urls, args.workers.into()).await,
+        None => embedded::run(urls, args.dir.clone()).await,
+    }
+}
+
+fn rules(delay: Duration) -> Rules {
+    Rules {
         key: KeyRules::default(),
-        delay: Duration::ZERO,
+        delay,
         lease: Duration::from_secs(120),
         robots_for_feeds: false,
         concurrency: 1,
         groups: vec![],
-    };
-    let store = SqliteStore::new(Db::open(&path)?, Clock::system(), rules);
-    let source = store.add_source(source()).await?.id;
-    let mut work = Work { source, next: 0, seed: 1 };
-    let mut report = Report::new("frontier");
-
-    let base = args.urls.min(BASE);
-    let small = measure(&store, &path, &mut work, base, &mut report).await?;
-    report.bar("submit_per_cpu_s", small.submit, 50_000.0, Better::Higher);
-    report.bar("claim_complete_per_cpu_s", small.claim, 20_000.0, Better::Higher);
-    if args.urls > BASE {
-        let large = measure(&store, &path, &mut work, args.urls, &mut report).await?;
-        report.figure("submit_per_cpu_s_full", large.submit);
-        report.figure("claim_complete_per_cpu_s_full", large.claim);
-        report.bar("growth_submit", small.submit / large.submit, 2.0, Better::Lower);
-        report.bar("growth_claim", small.claim / large.claim, 2.0, Better::Lower);
-    }
-    report.bar("rss_mb", rss_mb()?, 500.0, Better::Lower);
-    Ok(report)
-}
-
-/// Fills the queue up to `size` and measures the last part of it, then claims.
-async fn measure(
-    store: &SqliteStore,
-    path: &Path,
-    work: &mut Work,
-    size: usize,
-    report: &mut Report,
-) -> anyhow::Result<Rates> {
-    let (mut cpu, mut sent) = (Duration::ZERO, 0);
-    let measured_from = size - size.min(BASE / 2);
-    while work.next < size {
-        let batch = work.batch();
-        let timed = work.next > measured_from;
-        let before = cpu_time();
-        let done = store.submit(batch).await?;
-        anyhow::ensure!(done.new == (BATCH / 2) as u64, "half of a batch is new: {done:?}");
-        if timed {
-            cpu += cpu_time() - before;
-            sent += BATCH;
-        }
-    }
-    let submit = sent as f64 / cpu.as_secs_f64();
-    let bytes =
-        std::fs::metadata(path)?.len() + std::fs::metadata(wal(path)).map_or(0, |m| m.len());
-    checkpoint(path)?;
-    report.bar(
-        "bytes_per_url",
-        std::fs::metadata(path)?.len() as f64 / work.next as f64,
-        220.0,
-        Better::Lower,
-    );
-    report.figure("bytes_per_url_with_wal", bytes as f64 / work.next as f64);
-    allow_robots(path)?;
-
-    let before = cpu_time();
-    let each = CLAIMS.min(size / 4) / WORKERS;
-    futures_util::future::try_join_all((0..WORKERS).map(|_| serve(store, each))).await?;
-    let cpu = cpu_time() - before;
-    Ok(Rates { submit, claim: (each * WORKERS) as f64 / cpu.as_secs_f64() })
-}
-
-/// One worker: claims, and completes what it has before it claims again.
-async fn serve(store: &SqliteStore, tasks: usize) -> anyhow::Result<()> {
-    for _ in 0..tasks / CLAIM {
-        let leases = store.claim(CLAIM, &[Lane::Page]).await?;
-        anyhow::ensure!(leases.len() == CLAIM, "{} of {CLAIM} were handed out", leases.len());
-        let commits = leases.into_iter().map(|lease| Commit {
-            lease,
-            outcome: Outcome::new(Code::Ok, Next::Fetched, "812 words"),
-        });
-        for committed in store.commit(commits.collect()).await {
-            anyhow::ensure!(committed? == Committed::Done, "every lease was good");
-        }
-    }
-    Ok(())
-}
-
-/// Makes the addresses: hosts by the run, half of a batch known from before.
-struct Work {
-    source: SourceId,
-    next: usize,
-    seed: u64,
-}
-
-impl Work {
-    fn batch(&mut self) -> Vec<NewTask> {
-        let half = BATCH / 2;
-        let fresh = self.next..self.next + half;
-        let known = if self.next == 0 {
-            // The very first batch knows nothing: it repeats itself.
-            0..half
-        } else {
-            self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let batches = (self.next / half) as u64;
-            let from = usize::try_from((self.seed >> 33) % batches).unwrap_or(0) * half;
-            from..from + half
-        };
-        self.next += half;
-        fresh.chain(known).map(|n| self.task(n)).collect()
-    }
-
-    fn task(&self, n: usize) -> NewTask {
-        let host = n / RUN;
-        NewTask {
-            url: format!(
-                "https://www.host-{host:07}.example.com/2026/11/15/section-{}/the-title-of-story-{n:09}",
-                n % 7
-            ),
-            kind: Kind::Article,
-            origin: Origin::Feed,
-            source: Some(self.source),
-            base_priority: 1 + u8::try_from(host % 8).unwrap_or(0),
-            depth: 1,
-            parent: Some(TaskId(1)),
-            not_before: None,
-        }
     }
 }
 
-fn source() -> NewSource {
+fn source(n: usize) -> NewSource {
     NewSource {
-        name: "bench".into(),
+        name: format!("bench-{n}"),
         url: "https://example.com/".into(),
         feed_urls: vec![],
         sitemap_urls: vec![],
@@ -191,41 +72,44 @@ fn source() -> NewSource {
     }
 }
 
-/// Pages ask for robots.txt: here every host has a fresh one, as in a crawl that is under way.
-fn allow_robots(path: &Path) -> anyhow::Result<()> {
-    let conn = rusqlite::Connection::open(path)?;
-    conn.busy_timeout(Duration::from_secs(30))?;
-    conn.execute(
-        "INSERT OR IGNORE INTO robots(origin, host, body, fetched_at, expires_at)
-         SELECT 'https://' || name, name, NULL, 0, 9000000000000 FROM host",
-        [],
-    )?;
+fn task(source: SourceId, url: String, base_priority: u8) -> NewTask {
+    NewTask {
+        url,
+        kind: Kind::Article,
+        origin: Origin::Feed,
+        source: Some(source),
+        base_priority,
+        depth: 1,
+        parent: Some(TaskId(1)),
+        not_before: None,
+    }
+}
+
+/// Takes in the addresses of three large sitemaps, in the chunks that the committer makes of them.
+/// The middle one of three times counts, for a neighbour on the machine may disturb one.
+async fn sitemaps(
+    frontier: &dyn Frontier,
+    source: SourceId,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut times = Vec::new();
+    for site in 0..3 {
+        let address = |n: usize| {
+            format!(
+                "https://www.sitemap-{site}.example.com/2026/11/15/news/the-title-of-story-{n:06}"
+            )
+        };
+        let found: Vec<NewTask> = (0..SITEMAP).map(|n| task(source, address(n), 5)).collect();
+        let begin = Instant::now();
+        let mut new = 0;
+        for chunk in found.chunks(MAX_DISCOVERED) {
+            new += frontier.submit(chunk.to_vec()).await?.new;
+        }
+        times.push(begin.elapsed());
+        anyhow::ensure!(new == SITEMAP as u64, "{new} of {SITEMAP} addresses were new");
+    }
+    times.sort();
+    let middle = times.get(1).copied().unwrap_or_default();
+    report.bar("submit_50k_s", middle.as_secs_f64(), 2.0, Better::Lower);
     Ok(())
-}
-
-fn checkpoint(path: &Path) -> anyhow::Result<()> {
-    let conn = rusqlite::Connection::open(path)?;
-    conn.busy_timeout(Duration::from_secs(30))?;
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    Ok(())
-}
-
-fn wal(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push("-wal");
-    name.into()
-}
-
-/// CPU time of this process, all threads.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// The most memory that this process had at once.
-fn rss_mb() -> anyhow::Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).context("no VmHWM")?;
-    let kb: f64 = line.split_whitespace().nth(1).context("no figure")?.parse()?;
-    Ok(kb / 1000.0)
 }

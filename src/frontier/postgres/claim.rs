@@ -48,13 +48,14 @@ pub(super) struct Slot {
     pub(super) lease_task: Option<i64>,
     pub(super) pace: Pace,
     concurrency: u32,
+    name: String,
 }
 
 /// The columns that [`read_slot`] reads.
 fn slot_columns() -> String {
     format!(
         "id, queue_id, top_poll, top_page, top_media, last_lane, lease_task, concurrency, \
-         {PACE_COLUMNS}"
+         {PACE_COLUMNS}, name"
     )
 }
 
@@ -67,6 +68,7 @@ fn read_slot(row: &Row) -> Result<Slot, DbError> {
         lease_task: maybe(row, 6)?,
         concurrency: narrow("concurrency", row, 7)?,
         pace: read_pace(row, 8)?,
+        name: row.try_get(12)?,
     })
 }
 
@@ -218,14 +220,18 @@ async fn heads(tx: &Tx<'_>, slots: Vec<Slot>, asked: &[Lane]) -> Result<Vec<Chos
             wanted.push((slot, lane));
         }
     }
+    // What the slots say of the host is not read again, and no other slot holds the task (`l`).
     let sql = format!(
-        "SELECT {TASK_COLUMNS}, f.etag, f.last_modified, f.validators_for, {SOURCE_COLUMNS}, w.slot_id
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(slot_id, queue_id, lane)
+        "SELECT {TASK_COLUMNS}, f.etag, f.last_modified, f.validators_for, {SOURCE_COLUMNS}, h.slot_id
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])
+           AS h(slot_id, queue_id, lane, name)
          CROSS JOIN LATERAL (SELECT q.task_id FROM queue q
-           WHERE q.host_id = w.queue_id AND q.lane = w.lane AND NOT EXISTS(SELECT 1 FROM host o
-             WHERE o.queue_id = w.queue_id AND o.id <> w.slot_id AND o.lease_task = q.task_id)
+           WHERE q.host_id = h.queue_id AND q.lane = h.lane AND NOT EXISTS(SELECT 1 FROM host o
+             WHERE o.queue_id = h.queue_id AND o.id <> h.slot_id AND o.lease_task = q.task_id)
            ORDER BY q.nprio, q.due, q.task_id LIMIT 1) q
-         JOIN task t ON t.id = q.task_id {TASK_JOINS}"
+         CROSS JOIN (SELECT NULL::bigint AS id) l
+         JOIN task t ON t.id = q.task_id LEFT JOIN source s ON s.id = t.source_id
+         LEFT JOIN fetch_state f ON f.task_id = t.id"
     );
     let found = rows(
         tx,
@@ -234,6 +240,7 @@ async fn heads(tx: &Tx<'_>, slots: Vec<Slot>, asked: &[Lane]) -> Result<Vec<Chos
             &column(&wanted, |(slot, _)| slot.id),
             &column(&wanted, |(slot, _)| slot.queue),
             &column(&wanted, |(_, lane)| lane.number()),
+            &column(&wanted, |(slot, _)| slot.name.as_str()),
         ],
     )
     .await?;

@@ -30,7 +30,8 @@ struct Held {
     slot: i64,
     queue: i64,
     name: String,
-    concurrency: i64,
+    /// Whether its queue has other slots.
+    shared: bool,
     pace: Pace,
 }
 
@@ -45,8 +46,9 @@ impl Leases {
     /// Reads what is true of these leases now.
     pub(crate) async fn read(tx: &Tx<'_>, leases: &[i64], tasks: &[i64]) -> Result<Self, DbError> {
         let sql = format!(
-            "SELECT lease_id, id, queue_id, name, concurrency, {PACE_COLUMNS} FROM host
-             WHERE lease_id = ANY($1::bigint[]) ORDER BY id"
+            "SELECT lease_id, id, queue_id, name, EXISTS(SELECT 1 FROM host o
+               WHERE o.queue_id = host.queue_id AND o.id <> host.id), {PACE_COLUMNS}
+             FROM host WHERE lease_id = ANY($1::bigint[]) ORDER BY id"
         );
         let mut held: HashMap<i64, Vec<Held>> = HashMap::new();
         let given: [Given<'_>; 1] = [&leases];
@@ -56,7 +58,7 @@ impl Leases {
                 slot: int(row, 1)?,
                 queue: int(row, 2)?,
                 name: row.try_get(3)?,
-                concurrency: int(row, 4)?,
+                shared: row.try_get(4)?,
                 pace: read_pace(row, 5)?,
             });
         }
@@ -71,16 +73,17 @@ impl Leases {
         held.is_some_and(|slots| slots.iter().any(|slot| Some(slot.queue) == own))
     }
 
-    /// Ends these leases, all of them live. The caller holds the locks and renews the tops.
+    /// Ends these leases, all of them live. The caller holds the locks, and has taken in what was
+    /// found: nothing but this changes the queues any more. Returns those whose tops are right.
     pub(crate) async fn complete(
         &self,
         tx: &Tx<'_>,
         done: &[Completed<'_>],
         now: Ts,
         rules: &Rules,
-    ) -> Result<(), DbError> {
+    ) -> Result<BTreeSet<i64>, DbError> {
         if done.is_empty() {
-            return Ok(());
+            return Ok(BTreeSet::new());
         }
         let mut moved = Vec::with_capacity(done.len());
         for done in done {
@@ -89,25 +92,22 @@ impl Leases {
         }
         dequeue(tx, &column(&moved, |(_, place, _)| *place)).await?;
         // These touch different tables: the server gets them all at once.
-        tokio::try_join!(
-            move_tasks(tx, &moved, now),
-            note(tx, &moved),
-            self.release(tx, done, now, rules)
-        )?;
-        put_back(tx, &moved, now).await
+        tokio::try_join!(move_tasks(tx, &moved, now), note(tx, &moved), put_back(tx, &moved, now))?;
+        self.release(tx, done, now, rules).await
     }
 
-    /// Frees the slots, and teaches their queues what the answers taught.
+    /// Frees the slots, and teaches their queues what the answers taught. Returns the queues of one
+    /// slot: their tops are right.
     async fn release(
         &self,
         tx: &Tx<'_>,
         done: &[Completed<'_>],
         now: Ts,
         rules: &Rules,
-    ) -> Result<(), DbError> {
+    ) -> Result<BTreeSet<i64>, DbError> {
         // Several slots of a queue learn one after the other.
         let mut paces: BTreeMap<i64, Pace> = BTreeMap::new();
-        let (mut freed, mut shared) = (Vec::new(), BTreeSet::new());
+        let (mut freed, mut alone, mut shared) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for done in done {
             for held in self.held.get(&done.lease.0).into_iter().flatten() {
                 let answered = done.answered_by.is_none_or(|by| by == held.name);
@@ -115,10 +115,8 @@ impl Leases {
                 let pace = paces.get(&held.queue).copied().unwrap_or(held.pace);
                 let (pace, next) = pace.after(advice, now, rules.delay);
                 paces.insert(held.queue, pace);
-                freed.push((held.slot, next, pace, advice != HostAdvice::NotAsked));
-                if held.concurrency > 1 || held.slot != held.queue {
-                    shared.insert(held.queue);
-                }
+                freed.push((held, next, pace, advice != HostAdvice::NotAsked));
+                if held.shared { &mut shared } else { &mut alone }.insert(held.queue);
             }
         }
         free(tx, &freed, now).await?;
@@ -127,24 +125,23 @@ impl Leases {
         if !shared.is_empty() {
             drop_spare_slots(tx, &shared.into_iter().collect::<Vec<_>>()).await?;
         }
-        Ok(())
+        Ok(alone)
     }
 }
 
-async fn free(tx: &Tx<'_>, freed: &[(i64, Ts, Pace, bool)], now: Ts) -> Result<(), DbError> {
+/// Frees slots. Whatever changes a slot's row changes all of its indexes, so the new tops are written
+/// along with the rest; where several slots share a queue, they still have to be renewed.
+async fn free(tx: &Tx<'_>, freed: &[(&Held, Ts, Pace, bool)], now: Ts) -> Result<(), DbError> {
     run(
         tx,
-        "UPDATE host h SET lease_id = NULL, lease_task = NULL, next_at = w.next_at,
-           learned_ms = w.learned_ms, blocked_until = w.blocked_until,
-           last_fetch_at = CASE WHEN w.asked THEN $6::bigint ELSE h.last_fetch_at END
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::boolean[])
-           AS w(id, next_at, learned_ms, blocked_until, asked) WHERE h.id = w.id",
+        include_str!("free.sql"),
         &[
-            &column(freed, |(slot, ..)| *slot),
+            &column(freed, |(held, ..)| held.slot),
             &column(freed, |(_, next, ..)| next.ms()),
             &column(freed, |(_, _, pace, _)| pace.learned_ms),
             &column(freed, |(_, _, pace, _)| pace.blocked_until.ms()),
             &column(freed, |(.., asked)| *asked),
+            &column(freed, |(held, ..)| held.queue),
             &now.ms(),
         ],
     )

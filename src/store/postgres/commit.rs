@@ -71,7 +71,8 @@ pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Res
 
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
-    let touched = lock_held(&tx, &queues.values().copied().collect::<Vec<_>>(), &leases).await?;
+    let mut touched =
+        lock_held(&tx, &queues.values().copied().collect::<Vec<_>>(), &leases).await?;
     let (now, held, versions) = tokio::try_join!(
         now(db, &tx),
         Leases::read(&tx, &leases, &tasks),
@@ -80,7 +81,8 @@ pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Res
     let answers = judge(batch, &held, &versions);
     let live = batch.iter().zip(&answers).filter(|(_, answer)| **answer == Committed::Done);
     let live: Vec<&Prepared> = live.map(|(one, _)| *one).collect();
-    move_on(&tx, &live, &held, &queues, now, rules).await?;
+    let renewed = move_on(&tx, &live, &held, &queues, now, rules).await?;
+    touched.retain(|queue| !renewed.contains(queue));
     renew_tops(&tx, &touched).await?;
     let events = keep(&tx, &live, now).await?;
     log::append(&tx, &events, now).await?;
@@ -119,7 +121,8 @@ fn judge(batch: &[&Prepared], held: &Leases, versions: &HashMap<i64, i64>) -> Ve
     batch.iter().map(judge).collect()
 }
 
-/// The frontier's part: what was found goes in, what was served goes on.
+/// The frontier's part: what was found goes in, what was served goes on. Returns the queues whose
+/// tops are right already.
 async fn move_on(
     tx: &Tx<'_>,
     live: &[&Prepared],
@@ -127,7 +130,7 @@ async fn move_on(
     queues: &HashMap<String, i64>,
     now: Ts,
     rules: &Rules,
-) -> Result<(), DbError> {
+) -> Result<BTreeSet<i64>, DbError> {
     // Taken in first, while the served ones are still under way and so stay where they are.
     let found: Vec<&Candidate> =
         live.iter().flat_map(|one| one.found.iter().chain(&one.settled)).collect();
