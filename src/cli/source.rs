@@ -8,7 +8,7 @@ use super::out::{Out, Tone};
 use super::{Context, Failure, text};
 use crate::config::Span;
 use crate::fetch::Guard;
-use crate::model::{Kind, Source, Status, Ts};
+use crate::model::{Kind, PollPolicy, Source, Status, Ts};
 use crate::sources::{Wanted, specify};
 use crate::store::ChannelState;
 
@@ -80,6 +80,9 @@ pub(super) struct Add {
     /// A fixed time between polls, such as 30m
     #[arg(long, value_name = "SPAN")]
     interval: Option<Span>,
+    /// How its polls are chosen: value, ewma or fixed [default: as schedule.policy says]
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<PollPolicy>,
 }
 
 impl Add {
@@ -93,6 +96,7 @@ impl Add {
             priority: self.priority,
             rate_limit: self.rate_limit.map(Span::duration),
             interval: self.interval.map(Span::duration),
+            policy: self.policy,
         }
     }
 }
