@@ -14,6 +14,7 @@ use feedmill::model::{
 use feedmill::store::{Commit, Committed, SqliteStore, Store};
 use feedmill_formats::url::KeyRules;
 
+use crate::cpu_time;
 use crate::report::{Better, Report};
 
 /// Addresses in a submission.
@@ -181,6 +182,7 @@ fn source() -> NewSource {
         priority: 5,
         rate_limit: None,
         poll_interval: None,
+        poll_policy: None,
     }
 }
 
@@ -207,12 +209,6 @@ fn wal(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
-}
-
-/// CPU time of this process, all threads.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The most memory that this process had at once.
