@@ -8,7 +8,7 @@ use super::out::{Out, Tone};
 use super::{Context, Failure, text};
 use crate::config::Span;
 use crate::fetch::Guard;
-use crate::model::{Kind, PollPolicy, Source, Status, Ts};
+use crate::model::{Health, Kind, PollPolicy, Source, Status, Ts};
 use crate::sources::{Wanted, specify};
 use crate::store::ChannelState;
 
@@ -188,6 +188,7 @@ fn facts(source: &Source, out: &Out) -> String {
         ("priority", Some(spec.priority.to_string())),
         ("rate limit", spec.rate_limit.map(span)),
         ("interval", spec.poll_interval.map(span)),
+        ("policy", spec.poll_policy.map(|policy| policy.to_string())),
         ("added", Some(source.created_at.to_string())),
     ];
     let lines =
@@ -208,7 +209,8 @@ fn table(channels: &[ChannelState], now: Ts, out: &Out) -> String {
                 format!("{code} ({} in a row)", channel.failures)
             }
             (Some(code), _) => code.to_string(),
-            (None, Some(_)) => "ok".to_owned(),
+            (None, Some(_)) if channel.health == Health::Usual => "ok".to_owned(),
+            (None, Some(_)) => channel.health.to_string(),
             (None, None) => "new".to_owned(),
         };
         [

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::model::{
-    Exchange, FeedState, Headers, KnownEntry, LeaseId, NewSource, Origin, Redirected, RobotsState,
-    Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
+    Exchange, Headers, KnownEntry, LeaseId, NewSource, Origin, Redirected, RobotsState, Source,
+    SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
