@@ -3,6 +3,7 @@
 
 pub mod backup;
 pub mod carry;
+mod price;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use feedmill_formats::url::KeyRules;
 
 use crate::archive::{self, Archive, ArchiveError};
 use crate::clock::Clock;
-use crate::config::{Config, Group, Sink as SinkConfig};
+use crate::config::{Config, Group, OnThreshold, Policy as Choose, Sink as SinkConfig};
 use crate::db::transfer::{self, TransferError};
 use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
 use crate::fetch::{
@@ -25,7 +26,7 @@ use crate::fetch::{
 };
 use crate::frontier::Rules;
 use crate::handle::House;
-use crate::model::Lane;
+use crate::model::{Lane, PollPolicy};
 use crate::schedule::Policy;
 use crate::sinks::{self, Sink};
 use crate::store::{PgStore, SqliteStore, Store};
@@ -186,6 +187,14 @@ pub async fn run(
         let (store, progress) = (Arc::clone(&store), Arc::clone(&progress));
         sinks.spawn(sinks::pump(name, sink, store, progress, sinks_stop.clone()));
     }
+    let (upkeep, upkeep_stop) = (TaskTracker::new(), CancellationToken::new());
+    upkeep.spawn(price::keep(
+        Arc::clone(&store),
+        config.schedule.budget.per_day(),
+        policy(config).bounds(),
+        clock.clone(),
+        upkeep_stop.clone(),
+    ));
     let committing = TaskTracker::new();
     let hold = Hold::new(Arc::clone(&progress));
     let committer =
@@ -213,6 +222,9 @@ pub async fn run(
     };
     let ran = dispatcher.run(stop).await;
 
+    upkeep_stop.cancel();
+    upkeep.close();
+    upkeep.wait().await;
     committing.close();
     committing.wait().await;
     sinks_stop.cancel();
@@ -301,16 +313,7 @@ fn rules(config: &Config, clock: &Clock) -> Rules {
 
 fn house(config: &Config) -> House {
     House {
-        policy: Policy {
-            feed_interval: config.schedule.default_interval.duration(),
-            sitemap_interval: config.schedule.sitemap_interval.duration(),
-            min_interval: config.schedule.min_interval.duration(),
-            max_interval: config.schedule.max_interval.duration(),
-            jitter: config.schedule.jitter,
-            retries: config.retry.max,
-            retry_first: config.retry.first.duration(),
-            retry_cap: config.retry.cap.duration(),
-        },
+        policy: policy(config),
         key: key_rules(config),
         max_decoded: config.fetch.max_decoded.as_len(),
         robots_ttl: config.robots.ttl.duration(),
@@ -318,6 +321,26 @@ fn house(config: &Config) -> House {
         sitemap_max_age: config.sitemap.max_age.duration(),
         min_html_chars: config.extract.min_html_chars,
         max_redirects: config.fetch.max_redirects,
+    }
+}
+
+fn policy(config: &Config) -> Policy {
+    Policy {
+        choose: match config.schedule.policy {
+            Choose::Value => PollPolicy::Value,
+            Choose::Ewma => PollPolicy::Ewma,
+            Choose::Fixed => PollPolicy::Fixed,
+        },
+        feed_interval: config.schedule.default_interval.duration(),
+        sitemap_interval: config.schedule.sitemap_interval.duration(),
+        min_interval: config.schedule.min_interval.duration(),
+        max_interval: config.schedule.max_interval.duration(),
+        jitter: config.schedule.jitter,
+        disables: config.schedule.on_failure_threshold == OnThreshold::Disable,
+        retries: config.retry.max,
+        retry_first: config.retry.first.duration(),
+        retry_cap: config.retry.cap.duration(),
+        seed: 0,
     }
 }
 

@@ -12,6 +12,7 @@ mod config;
 mod demo;
 mod disk;
 mod doctor;
+mod explain;
 mod failure;
 mod frontier;
 mod init;
@@ -102,6 +103,7 @@ enum Command {
     Frontier(frontier::Command),
     #[command(subcommand)]
     Article(article::Command),
+    Explain(explain::Args),
     #[command(subcommand)]
     Migrate(migrate::Command),
     #[command(subcommand)]
@@ -165,6 +167,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Source(command) => source::run(command, context).await,
         Command::Frontier(command) => frontier::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
+        Command::Explain(args) => explain::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),
         Command::Backup(args) => backup::run(args, context).await,

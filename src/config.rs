@@ -5,6 +5,7 @@
 //! reads the environment or the file again, and nothing here opens a database or a socket.
 
 mod aliases;
+mod budget;
 mod error;
 mod group;
 mod keys;
@@ -23,6 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use aliases::{ALIASES, Convert};
+pub use budget::Budget;
 pub use error::{ConfigError, Origin, Problem};
 pub use group::Group;
 pub use load::{LoadOptions, Loaded, RESERVED, load};
@@ -124,18 +126,26 @@ pub struct Robots {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Schedule {
-    /// How the next poll is chosen: "fixed" polls at the source's interval.
+    /// How the next poll is chosen where a source names no interval: "value" polls when the delay
+    /// of undiscovered news is worth a request, "ewma" follows the time between items, "fixed" polls
+    /// at the default interval.
     pub policy: Policy,
-    /// Interval of a feed whose source names none.
+    /// Requests that polls under "value" may cost, such as "5000/day" or "300/hour". Empty for no
+    /// budget: a request then has a fixed price, and busy feeds are polled about four times an hour.
+    pub budget: Budget,
+    /// Interval of a feed under "fixed", and the first one under "ewma".
     pub default_interval: Span,
-    /// Interval of a sitemap whose source names none.
+    /// Interval of a sitemap under "fixed", and until it has shown what it yields.
     pub sitemap_interval: Span,
     /// No source is polled more often than this.
     pub min_interval: Span,
-    /// Every source is polled at least this often.
+    /// Every source is polled at least this often; one that was silent for 90 days once a week.
     pub max_interval: Span,
     /// Share of an interval by which a poll may move, so that polls spread out (0 to 0.5).
     pub jitter: f64,
+    /// What happens to a channel that fails too often: `disable` only probes it until a probe goes
+    /// well, `keep_retrying` tries it at least daily.
+    pub on_failure_threshold: OnThreshold,
 }
 
 /// How the next poll of a source is chosen.
@@ -143,7 +153,18 @@ pub struct Schedule {
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
     #[default]
+    Value,
+    Ewma,
     Fixed,
+}
+
+/// What happens to a channel that fails too often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnThreshold {
+    #[default]
+    Disable,
+    KeepRetrying,
 }
 
 /// What happens after a failure that may pass.
@@ -317,12 +338,14 @@ impl Default for Robots {
 impl Default for Schedule {
     fn default() -> Self {
         Self {
-            policy: Policy::Fixed,
+            policy: Policy::Value,
+            budget: Budget::default(),
             default_interval: Span::minutes(15),
             sitemap_interval: Span::hours(6),
             min_interval: Span::minutes(5),
             max_interval: Span::hours(24),
             jitter: 0.05,
+            on_failure_threshold: OnThreshold::Disable,
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, AppError, Mode, Progress, RunOptions, Snapshot};
 use crate::clock::Clock;
-use crate::config::{Config, Span};
+use crate::config::{Config, Policy, Span};
 use crate::db::DbError;
 use crate::frontier::TaskFilter;
 use crate::model::{IngestionMode, Kind, Lane, NewSource, Ts};
@@ -204,6 +204,7 @@ pub fn config(options: &Options, newsroom: &Newsroom) -> Result<Config, DemoErro
     let mut config = Config { data_dir: options.dir.clone(), ..Config::default() };
     config.fetch.resolve.push(lead);
     config.fetch.contact = "https://newsroom.test/about-this-robot".to_owned();
+    config.schedule.policy = Policy::Fixed;
     config.schedule.default_interval = Span::minutes(15);
     config.schedule.sitemap_interval = Span::minutes(30);
     Ok(config)
@@ -230,6 +231,7 @@ fn source(publisher: &Publisher) -> NewSource {
         priority: 5,
         rate_limit: None,
         poll_interval: None,
+        poll_policy: None,
     }
 }
 

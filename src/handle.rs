@@ -6,6 +6,7 @@
 
 mod article;
 mod feed;
+mod poll;
 mod robots;
 mod sitemap;
 mod verdict;
@@ -20,7 +21,7 @@ use crate::model::{
     Ask, Code, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, NewTask, Next, Outcome, Response,
     Ts, UrlHash, Validators,
 };
-use crate::schedule::{Policy, Poll};
+use crate::schedule::Policy;
 use verdict::Judged;
 
 #[cfg(test)]
@@ -85,7 +86,7 @@ pub struct Parsed {
 
 #[derive(Debug)]
 enum What {
-    Failed { code: Code, detail: String, told: Option<Ts>, asked: bool },
+    Failed(Failure),
     NotModified(Carried),
     Robots(robots::Read),
     Feed(Box<feed::Read>, Carried),
@@ -93,12 +94,32 @@ enum What {
     Page(Box<article::Read>, Carried),
 }
 
+/// A failure, with what was said about it.
+#[derive(Debug)]
+struct Failure {
+    code: Code,
+    detail: String,
+    /// When the server wants us back.
+    told: Option<Ts>,
+    /// For how long the answer says it stays fresh.
+    fresh: Option<Duration>,
+    /// Whether the host was asked.
+    asked: bool,
+}
+
+impl Failure {
+    const fn new(code: Code, detail: String) -> Self {
+        Self { code, detail, told: None, fresh: None, asked: true }
+    }
+}
+
 /// What an answer carries besides its body.
 #[derive(Clone, Debug)]
 struct Carried {
     validators: Validators,
     final_url: String,
-    max_age: Option<Duration>,
+    /// For how long it says it stays fresh.
+    fresh: Option<Duration>,
 }
 
 /// Reads the answer; what is needed to conclude goes into the ask.
@@ -108,6 +129,7 @@ pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
     let mut ask = Ask::default();
     if matches!(task.kind, Kind::Feed | Kind::Sitemap) {
         ask.feed = Some(task.id);
+        ask.siblings = task.source.filter(|_| task.kind == Kind::Feed);
     }
     let fetch = match reply {
         Reply::Answer(response) => Some(response.exchange.id),
@@ -119,14 +141,13 @@ pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
             ask.robots = Some(read.origin.clone());
             What::Robots(read)
         }
-        (Reply::Failed { code, detail, not_before }, _) => What::Failed {
-            code: *code,
-            detail: detail.clone(),
+        (Reply::Failed { code, detail, not_before }, _) => What::Failed(Failure {
             told: *not_before,
             asked: *code != Code::HostBusy,
-        },
+            ..Failure::new(*code, detail.clone())
+        }),
         (Reply::Refused { code, detail }, _) => {
-            What::Failed { code: *code, detail: detail.clone(), told: None, asked: false }
+            What::Failed(Failure { asked: false, ..Failure::new(*code, detail.clone()) })
         }
         (Reply::Answer(response), kind) => read_answer(lease, response, kind, house, &mut ask),
     };
@@ -140,19 +161,20 @@ fn read_answer(
     house: &House,
     ask: &mut Ask,
 ) -> What {
-    let failed = |code, detail: String| What::Failed { code, detail, told: None, asked: true };
+    let failed = |code, detail: String| What::Failed(Failure::new(code, detail));
     let carried = Carried {
         validators: Validators {
             etag: response.header("etag").map(str::to_owned),
             last_modified: response.header("last-modified").map(str::to_owned),
         },
         final_url: response.final_url().to_owned(),
-        max_age: verdict::max_age(&response.exchange.headers),
+        fresh: verdict::fresh(&response.exchange.headers, response.exchange.ended),
     };
     match verdict::judge(response) {
         Judged::NotModified => return What::NotModified(carried),
         Judged::Failed { code, detail, told } => {
-            return What::Failed { code, detail, told, asked: true };
+            let fresh = carried.fresh;
+            return What::Failed(Failure { told, fresh, ..Failure::new(code, detail) });
         }
         Judged::Body => {}
     }
@@ -191,9 +213,7 @@ pub fn decide(lease: &Lease, parsed: Parsed, known: &Known, at: Ts, house: &Hous
     let fetch = parsed.fetch;
     match parsed.what {
         What::Robots(read) => robots::decide(lease, read, known, at, house),
-        What::Failed { code, detail, told, asked } => {
-            fail(lease, code, &detail, told, asked, known, at, house)
-        }
+        What::Failed(failure) => fail(lease, &failure, known, at, house),
         What::NotModified(carried) => not_modified(lease, carried, known, at, house),
         What::Feed(read, carried) => feed::decide(lease, *read, carried, fetch, known, at, house),
         What::Sitemap(read, carried) => sitemap::decide(lease, &read, carried, known, at, house),
@@ -203,62 +223,66 @@ pub fn decide(lease: &Lease, parsed: Parsed, known: &Known, at: Ts, house: &Hous
     }
 }
 
-/// The plan for a recurring task's next poll.
-fn poll(lease: &Lease, at: Ts, floor: Option<Duration>) -> Poll {
-    let explicit = lease.source.as_ref().and_then(|source| source.spec.poll_interval);
-    Poll { task: lease.task.id, kind: lease.task.kind, explicit, floor, at }
-}
-
-fn not_modified(lease: &Lease, carried: Carried, known: &Known, at: Ts, house: &House) -> Outcome {
-    let kept = Validators {
+fn not_modified(
+    lease: &Lease,
+    mut carried: Carried,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    carried.validators = Validators {
         etag: carried.validators.etag.or_else(|| lease.validators.etag.clone()),
         last_modified: carried
             .validators
             .last_modified
             .or_else(|| lease.validators.last_modified.clone()),
     };
-    let mut outcome = if lease.task.kind.recurs() {
-        let plan = house.policy.next_poll(&poll(lease, at, carried.max_age));
-        let mut outcome = Outcome::new(
-            Code::NotModified,
-            Next::Again { at: plan.at },
-            format!("not modified; {}", plan.reason),
-        );
-        outcome.feed = Some(feed::quiet(known, at, plan.interval));
-        outcome
-    } else {
-        Outcome::new(Code::NotModified, Next::Fetched, "not modified")
-    };
-    outcome.validators = Some((kept, carried.final_url));
+    if lease.task.kind.recurs() {
+        return unchanged(lease, Code::NotModified, "not modified", carried, known, at, house);
+    }
+    let mut outcome = Outcome::new(Code::NotModified, Next::Fetched, "not modified");
+    outcome.validators = Some((carried.validators, carried.final_url));
     outcome
 }
 
-/// A failure: a recurring task waits, a page is tried again or given up.
-#[expect(clippy::too_many_arguments, reason = "a failure is these eight facts")]
-fn fail(
+/// A poll that brought nothing that was not there before.
+fn unchanged(
     lease: &Lease,
     code: Code,
-    detail: &str,
-    told: Option<Ts>,
-    asked: bool,
+    said: &str,
+    carried: Carried,
     known: &Known,
     at: Ts,
     house: &House,
 ) -> Outcome {
+    let mut polled = poll::went_well(lease, None, &carried, known, at, house);
+    let validators = poll::trusted(&mut polled, carried.validators, known, at);
+    let next = Next::Again { at: polled.decision.at };
+    let mut outcome = Outcome::new(code, next, format!("{said}; {}", polled.decision.reason));
+    outcome.validators = Some((validators, carried.final_url));
+    outcome.feed = Some(polled.fact);
+    outcome.events = polled.events;
+    outcome
+}
+
+/// A failure: a recurring task waits, a page is tried again or given up.
+fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) -> Outcome {
+    let Failure { code, ref detail, told, fresh, asked } = *failure;
     let task = &lease.task;
     // No fault of the publisher's: the attempt does not count.
     if matches!(code, Code::HostBusy | Code::Internal) {
         let wait = if code == Code::Internal { OUR_FAULT } else { lease.delay };
         let at = told.unwrap_or_else(|| at.after(wait));
-        let mut outcome = Outcome::new(code, Next::Postpone { at, code }, detail);
+        let mut outcome = Outcome::new(code, Next::Postpone { at, code }, detail.as_str());
         outcome.host = HostAdvice::Neutral;
         return outcome;
     }
-    let attempts = u32::from(task.retry_count) + 1;
-    let plan = if task.kind.recurs() {
-        house.policy.after_failure(&poll(lease, at, None), code, known.feed.failures + 1, told)
+    let (plan, feed, events) = if task.kind.recurs() {
+        let (plan, fact, events) = poll::went_wrong(lease, (code, told), fresh, known, at, house);
+        (plan, Some(fact), events)
     } else {
-        house.policy.retry_page(task.id, at, code, attempts, told)
+        let attempts = u32::from(task.retry_count) + 1;
+        (house.policy.retry_page(task.id, at, code, attempts, told), None, Vec::new())
     };
     let mut outcome = match &plan {
         Some(plan) => Outcome::new(
@@ -266,16 +290,15 @@ fn fail(
             Next::Retry { at: plan.at, code },
             format!("{detail}; {}", plan.reason),
         ),
-        None => Outcome::new(code, Next::Dead { code }, detail),
+        None => Outcome::new(code, Next::Dead { code }, detail.as_str()),
     };
+    outcome.feed = feed;
+    outcome.events = events;
     outcome.host = match code {
         _ if !asked => HostAdvice::NotAsked,
         Code::RateLimited => HostAdvice::SlowDown { until: plan.as_ref().map(|plan| plan.at) },
         _ => HostAdvice::Neutral,
     };
-    if task.kind.recurs() {
-        outcome.feed = Some(feed::failed(known, plan.as_ref().map(|plan| plan.interval)));
-    }
     if plan.is_none() {
         outcome.events.extend(NewEvent::given_up(task, code, detail));
     }
@@ -290,10 +313,11 @@ pub fn leads_on(lease: &Lease, target: &Url, at: Ts, house: &House) -> Outcome {
         || usize::from(task.depth) >= house.max_redirects;
     if circle {
         let detail = format!("leads to {target}, one redirect too many");
-        return fail(lease, Code::RedirectLoop, &detail, None, true, &Known::default(), at, house);
+        let failure = Failure::new(Code::RedirectLoop, detail);
+        return fail(lease, &failure, &Known::default(), at, house);
     }
     let next = if task.kind.recurs() {
-        Next::Again { at: house.policy.next_poll(&poll(lease, at, None)).at }
+        Next::Again { at: poll::elsewhere(lease, at, house) }
     } else {
         Next::Dead { code: Code::Redirect }
     };

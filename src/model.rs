@@ -28,7 +28,7 @@ pub use outcome::{
     Ask, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, Next, Outcome, RobotsFact,
     RobotsState, Verdict,
 };
-pub use source::{IngestionMode, NewSource, Source, SourceId};
+pub use source::{Health, IngestionMode, NewSource, PollPolicy, Source, SourceId};
 pub use task::{
     Kind, Lane, Lease, LeaseId, NewTask, Origin, RobotsRef, Status, Task, TaskId, Validators,
 };

@@ -1,40 +1,81 @@
 //! When to come back. Pure: the same facts give the same time, with a reason that people can read.
 //!
-//! Polls follow a policy; failures wait as one table says. Every wait is spread a little by a hash
-//! of the task and the time, so that nothing aligns and everything can be replayed.
+//! A poll that went well teaches what the feed publishes, and a policy chooses the next one:
+//! [`PollPolicy::Value`] weighs expected delay against the price of a request, [`PollPolicy::Ewma`] follows the
+//! time between items, [`PollPolicy::Fixed`] the operator. Publishers' wishes can only make it later.
+//! Failures wait as one table says and teach nothing. Every wait is spread a little by a hash of
+//! the task and the time, so that nothing aligns and everything can be replayed.
 
-use std::hash::{Hash, Hasher};
+mod budget;
+mod ewma;
+mod health;
+mod hints;
+mod profile;
+mod reason;
+mod state;
+mod templates;
+mod value;
+mod waits;
+
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
-use crate::model::{Class, Code, Kind, TaskId, Ts};
+use crate::model::{Class, Code, Kind, PollPolicy, TaskId, Ts};
+
+pub use budget::{FIRST_PRICE, Price, Rates};
+pub use ewma::RECENT;
+pub use health::{Signs, judge};
+pub use hints::{Document, Hints};
+pub use reason::human;
+use reason::{Grounds, Reason};
+pub use state::State;
+pub use value::{Bounds, Found};
+use waits::doubled;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
+/// What is left of a learned pause after each poll that went well, or each day of such polls: with
+/// many polls a day it would soon be forgotten, and the server complain again.
+const FORGIVEN: f32 = 0.995;
+/// How much more than the pause that a server asks for is learned from its complaint.
+const MARGIN: f32 = 1.1;
+/// The longest pause that is learned, in seconds.
+const LEARNED: u32 = 4 * 3600;
+/// A poll that had to wait for quiet hours to end comes within this many seconds after.
+const AFTER_SKIP: u32 = 600;
 
 /// How recurring tasks are polled and failures waited out.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Between two polls of a feed that says nothing about itself.
+    /// How the next poll is chosen where the source does not say.
+    pub choose: PollPolicy,
+    /// Between two polls of a feed under `fixed`, and the first one under `ewma`.
     pub feed_interval: Duration,
-    /// Between two polls of a sitemap.
+    /// Between two polls of a sitemap, until it has shown what it yields.
     pub sitemap_interval: Duration,
     /// Never sooner.
     pub min_interval: Duration,
     /// Never later.
     pub max_interval: Duration,
-    /// Polls come up to this share of their interval later.
+    /// Polls move by up to this share of their interval.
     pub jitter: f64,
+    /// Whether a task that fails too often is only probed, or tried on as before.
+    pub disables: bool,
     /// Failed attempts after which a page is given up.
     pub retries: u32,
     /// The first wait after a page failed; it doubles with each.
     pub retry_first: Duration,
     /// The longest such wait.
     pub retry_cap: Duration,
+    /// What the spreading of polls depends on besides task and time.
+    pub seed: u64,
 }
 
 /// When, and why then.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// When to come back.
     pub at: Ts,
@@ -44,85 +85,243 @@ pub struct Decision {
     pub reason: String,
 }
 
-/// What is known about a recurring task when its next poll is planned.
+/// A recurring task at the moment when its next poll is planned.
 #[derive(Clone, Copy, Debug)]
-pub struct Poll {
+pub struct Poll<'a> {
     /// Which task.
     pub task: TaskId,
     /// Feed or sitemap.
     pub kind: Kind,
     /// The operator's fixed interval.
     pub explicit: Option<Duration>,
-    /// The publisher's own wish for a pause (`ttl`, `max-age`).
-    pub floor: Option<Duration>,
+    /// How its source wants polls to be chosen.
+    pub policy: Option<PollPolicy>,
     /// When the poll was made.
     pub at: Ts,
+    /// What is remembered.
+    pub state: &'a State,
+    /// The price of a request, in item-seconds.
+    pub price: f64,
 }
 
-/// A number in 0..1 that depends on nothing but its arguments.
-fn spread(task: TaskId, at: Ts) -> f64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    (task, at).hash(&mut hasher);
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are plenty for a spread")]
-    let unit = (hasher.finish() >> 11) as f64 / (1u64 << 53) as f64;
-    unit
+/// What a failed poll leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failed {
+    /// What is remembered from now on.
+    pub state: State,
+    /// When to ask again; `None` when waiting does not help.
+    pub next: Option<Decision>,
 }
 
-fn doubled(first: Duration, times: u32, cap: Duration) -> Duration {
-    first.saturating_mul(1u32 << times.min(20)).min(cap)
+/// Two numbers stirred into one that looks random and depends on nothing else.
+#[must_use]
+pub(crate) const fn mix(a: u64, b: u64) -> u64 {
+    let mut x = a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b.wrapping_add(0x632b_e59b_d9b4_e019);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Whole seconds, as states have them.
+fn seconds(at: Ts) -> u32 {
+    u32::try_from(at.ms().max(0) / 1000).unwrap_or(u32::MAX)
+}
+
+fn whole(span: Duration) -> u32 {
+    u32::try_from(span.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// An interval on its way through the hints.
+struct Choice {
+    interval: u32,
+    grounds: Grounds,
+    /// The interval at which the document overflows.
+    guarded: Option<u32>,
+    longest: u32,
 }
 
 impl Policy {
-    /// When to poll again after a poll that went well.
+    /// Between which intervals the policy chooses.
     #[must_use]
-    pub fn next_poll(&self, poll: &Poll) -> Decision {
-        let (chosen, from) = match (poll.explicit, poll.kind) {
-            (Some(fixed), _) => (fixed, "the source's interval"),
-            (None, Kind::Sitemap) => (self.sitemap_interval, "the interval for sitemaps"),
-            (None, _) => (self.feed_interval, "the default interval"),
+    pub fn bounds(&self) -> Bounds {
+        let min = whole(self.min_interval);
+        Bounds { min, max: whole(self.max_interval).max(min) }
+    }
+
+    /// When to poll again after a poll that went well, and what is remembered from now on.
+    #[must_use]
+    pub fn next_poll(
+        &self,
+        poll: &Poll<'_>,
+        found: &Found<'_>,
+        hints: &Hints,
+    ) -> (State, Decision) {
+        let mut state = *poll.state;
+        if state.disabled {
+            state.forgive();
+        }
+        state.note(false);
+        let days = seconds(poll.at).saturating_sub(state.last_ok) as f32 / 86_400.0;
+        state.floor *= FORGIVEN.powf(days.min(1.0));
+        if let Some(document) = hints.document {
+            document.keep(&mut state);
+        }
+        value::learn(&mut state, found, self.salt(poll.task));
+        if poll.kind != Kind::Feed {
+            // Only a feed loses what it cannot hold.
+            state.window = 0;
+        }
+        let choice = self.choose(poll, &mut state, found);
+        let decision = self.settle(poll, &state, &choice, hints);
+        state.interval = whole(decision.interval);
+        (state, decision)
+    }
+
+    /// Whether a channel's polls follow the price of a request.
+    #[must_use]
+    pub fn follows_price(&self, poll: &Poll<'_>, state: &State) -> bool {
+        poll.explicit.is_none()
+            && poll.policy.unwrap_or(self.choose) == PollPolicy::Value
+            && !state.pushed
+            && (poll.kind == Kind::Feed || state.last_item > 0)
+    }
+
+    fn choose(&self, poll: &Poll<'_>, state: &mut State, found: &Found<'_>) -> Choice {
+        let bounds = self.bounds();
+        let plain = |interval: u32, grounds| Choice {
+            interval: interval.clamp(bounds.min, bounds.max),
+            grounds,
+            guarded: None,
+            longest: bounds.max,
         };
-        let floor = poll.floor.filter(|_| poll.explicit.is_none()).unwrap_or_default();
-        let (wanted, from) =
-            if floor > chosen { (floor, "the publisher asks for it") } else { (chosen, from) };
-        let interval = wanted.max(self.min_interval).min(self.max_interval.max(self.min_interval));
-        let later = interval.mul_f64(self.jitter * spread(poll.task, poll.at));
-        Decision {
-            at: poll.at.after(interval + later),
-            interval,
-            reason: format!("poll in {}: {from}", human(interval + later)),
+        let (usual, named) = match poll.kind {
+            Kind::Feed => (self.feed_interval, "the default interval"),
+            _ => (self.sitemap_interval, "the default interval of its kind"),
+        };
+        match (poll.explicit, poll.policy.unwrap_or(self.choose)) {
+            (Some(interval), _) => {
+                plain(whole(interval), Grounds::Fixed("the source's own interval"))
+            }
+            _ if state.pushed => plain(bounds.max, Grounds::Fixed("a hub tells of news")),
+            (None, PollPolicy::Fixed) => plain(whole(usual), Grounds::Fixed(named)),
+            (None, PollPolicy::Value) if poll.kind != Kind::Feed && state.last_item == 0 => {
+                plain(whole(usual), Grounds::Fixed("nothing is known of its yield yet"))
+            }
+            (None, PollPolicy::Ewma) => {
+                let (interval, why) = ewma::step(state, found, whole(usual), bounds);
+                plain(interval, Grounds::Ewma { why, smoothed: state.ewma })
+            }
+            (None, PollPolicy::Value) => {
+                let (plan, longest) = value::plan(state, poll.price, bounds);
+                Choice {
+                    interval: plan.interval,
+                    guarded: plan.guarded.then_some(plan.interval),
+                    grounds: Grounds::Value { plan, n: state.n, price: poll.price },
+                    longest,
+                }
+            }
         }
     }
 
-    /// When to ask again for a recurring task that failed `failures` times in a row; `None` when
-    /// waiting does not help. A time that the server named is kept to the letter.
+    /// Lets the hints have their say, and spreads the poll.
+    fn settle(&self, poll: &Poll<'_>, state: &State, choice: &Choice, hints: &Hints) -> Decision {
+        let (floor, hint) = match poll.explicit {
+            // The operator's word; but nobody overrides what a server once asked for.
+            Some(_) => (state.floor.ceil() as u32, "retry-after"),
+            None => hints::floor(state, hints, choice.guarded),
+        };
+        let floor = if hint == "retry-after" { floor } else { floor.min(choice.longest) };
+        let interval = choice.interval.max(floor);
+        let bound = match choice.guarded {
+            _ if interval > choice.interval => hint,
+            Some(_) => "guard",
+            None => "none",
+        };
+        let (start, luck) = (seconds(poll.at), self.luck(poll.task, poll.at));
+        let later = (f64::from(interval) * self.jitter * luck) as u32;
+        // At the longest interval, or the longest that loses nothing, polls spread below it.
+        let spread = if interval + later > choice.longest.max(floor) || bound == "guard" {
+            (interval - later).max(floor).max(self.bounds().min)
+        } else {
+            interval + later
+        };
+        let at = start.saturating_add(spread);
+        let (at, skipped) = self.out_of_skip(state, at, luck);
+        let bound = if skipped { "skip" } else { bound };
+        let before = (poll.state.interval > 0).then_some(poll.state.interval);
+        Decision {
+            at: poll.at.after(Duration::from_secs(u64::from(at - start))),
+            interval: Duration::from_secs(u64::from(interval)),
+            reason: Reason { wait: at - start, before, at, grounds: &choice.grounds, bound }
+                .to_string(),
+        }
+    }
+
+    /// The first instant that the publisher does not ask to leave out, and whether it is later.
+    fn out_of_skip(&self, state: &State, at: u32, luck: f64) -> (u32, bool) {
+        let open = hints::allowed(state.skip, at);
+        if open > at { (open + (f64::from(AFTER_SKIP) * luck) as u32, true) } else { (at, false) }
+    }
+
+    /// When to ask again for a recurring task whose poll failed. A time that the server named is
+    /// kept to the letter; `fresh` is what the failed answer said about its own freshness.
     #[must_use]
     pub fn after_failure(
         &self,
-        poll: &Poll,
+        poll: &Poll<'_>,
+        code: Code,
+        told: Option<Ts>,
+        fresh: Option<Duration>,
+    ) -> Failed {
+        let mut state = *poll.state;
+        state.note(true);
+        let failures = state.failures();
+        let interval = match (poll.explicit, state.interval) {
+            (Some(explicit), _) => explicit,
+            (None, 0) => self.feed_interval,
+            (None, interval) => Duration::from_secs(u64::from(interval)),
+        };
+        let flaps = state.flaps();
+        let Some(mut ruled) = waits::wait(code, failures, flaps, interval, self.max_interval)
+        else {
+            return Failed { state, next: None };
+        };
+        if !self.disables && ruled.disabled {
+            ruled = waits::Wait { wait: ruled.wait.min(DAY), disabled: false };
+        }
+        state.disabled |= ruled.disabled;
+        let wait = ruled.wait.max(Duration::from_secs(u64::from(hints::fresh(fresh))));
+        let mut next = self.wait(poll.task, poll.at, wait, code, failures, told);
+        if code.class() == Class::RateLimited {
+            // Requests that far apart would have been welcome.
+            let since = if state.last_ok == 0 { seconds(poll.at) } else { state.last_ok };
+            let apart = seconds(next.at).saturating_sub(since).min(LEARNED);
+            state.floor = state.floor.max(apart as f32 * MARGIN);
+        }
+        let at = seconds(next.at);
+        let (open, skipped) = self.out_of_skip(&state, at, self.luck(poll.task, poll.at));
+        if skipped {
+            next.at = next.at.after(Duration::from_secs(u64::from(open - at)));
+            next.reason.push_str("; bound=skip");
+        }
+        if ruled.disabled {
+            next.reason.push_str("; disabled: only probed until a probe goes well");
+        }
+        Failed { state, next: Some(next) }
+    }
+
+    /// When to ask again for what nobody remembers anything of, after so many failures in a row.
+    #[must_use]
+    pub fn after_failures(
+        &self,
+        task: TaskId,
+        at: Ts,
         code: Code,
         failures: u32,
         told: Option<Ts>,
     ) -> Option<Decision> {
-        let more = failures.saturating_sub(1);
-        let wait = match code.class() {
-            // What may be a mistake of today, on either side, is looked at again.
-            Class::Final
-                if matches!(code, Code::Guarded | Code::RedirectLoop | Code::RobotsBlocked) =>
-            {
-                doubled(HOUR, more, DAY)
-            }
-            Class::Final => return None,
-            Class::RateLimited => doubled(MINUTE, more, DAY),
-            // An hour at the most during the first day of an outage, a day afterwards.
-            Class::Upstream if failures <= 24 => doubled(15 * MINUTE, more, HOUR),
-            Class::Upstream => doubled(HOUR, failures - 24, DAY),
-            Class::Forbidden | Class::NotFound => doubled(HOUR, more, DAY),
-            Class::Content => doubled(30 * MINUTE, more, DAY),
-            Class::Size | Class::Fine => {
-                doubled(self.next_poll(poll).interval, failures, self.max_interval)
-            }
-        };
-        Some(self.wait(poll.task, poll.at, wait, code, failures, told))
+        let wait = waits::plain(code, failures, self.feed_interval, self.max_interval)?;
+        Some(self.wait(task, at, wait, code, failures, told))
     }
 
     /// When to ask again for a page after `attempts` failed ones; `None` when it is given up.
@@ -160,146 +359,21 @@ impl Policy {
                 reason: format!("{code}: the server asked to come back at {told}"),
             };
         }
-        let wait_spread = wait + wait.mul_f64(0.1 * spread(task, at));
+        let spread = wait + wait.mul_f64(0.1 * self.luck(task, at));
         Decision {
-            at: at.after(wait_spread),
+            at: at.after(spread),
             interval: wait,
-            reason: format!("{code}: attempt {failures} failed, again in {}", human(wait_spread)),
-        }
-    }
-}
-
-/// A span as people say it: `45s`, `15m`, `3h05m`, `2d`.
-#[must_use]
-pub fn human(span: Duration) -> String {
-    let s = span.as_secs();
-    match s {
-        0 => format!("{}ms", span.as_millis()),
-        1..60 => format!("{s}s"),
-        60..3_600 if s.is_multiple_of(60) => format!("{}m", s / 60),
-        60..3_600 => format!("{}m{:02}s", s / 60, s % 60),
-        3_600..86_400 if s % 3_600 < 60 => format!("{}h", s / 3_600),
-        3_600..86_400 => format!("{}h{:02}m", s / 3_600, s % 3_600 / 60),
-        _ if s % 86_400 < 3_600 => format!("{}d", s / 86_400),
-        _ => format!("{}d{}h", s / 86_400, s % 86_400 / 3_600),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn policy() -> Policy {
-        Policy {
-            feed_interval: 15 * MINUTE,
-            sitemap_interval: 6 * HOUR,
-            min_interval: 5 * MINUTE,
-            max_interval: DAY,
-            jitter: 0.05,
-            retries: 3,
-            retry_first: MINUTE,
-            retry_cap: DAY,
+            reason: format!("{code}: attempt {failures} failed, again in {}", human(spread)),
         }
     }
 
-    fn poll(kind: Kind) -> Poll {
-        Poll { task: TaskId(1), kind, explicit: None, floor: None, at: Ts::from_ms(1_000_000) }
+    const fn salt(&self, task: TaskId) -> u64 {
+        mix(self.seed, task.0.cast_unsigned())
     }
 
-    #[test]
-    fn the_interval_is_the_sources_then_the_kinds() {
-        let interval = |poll: Poll| policy().next_poll(&poll).interval;
-        assert_eq!(interval(poll(Kind::Feed)), 15 * MINUTE);
-        assert_eq!(interval(poll(Kind::Sitemap)), 6 * HOUR);
-        assert_eq!(interval(Poll { explicit: Some(HOUR), ..poll(Kind::Feed) }), HOUR);
-        assert_eq!(interval(Poll { explicit: Some(MINUTE), ..poll(Kind::Feed) }), 5 * MINUTE);
-        assert_eq!(interval(Poll { floor: Some(2 * HOUR), ..poll(Kind::Feed) }), 2 * HOUR);
-        assert_eq!(interval(Poll { floor: Some(30 * DAY), ..poll(Kind::Feed) }), DAY);
-    }
-
-    #[test]
-    fn waits_follow_the_table() {
-        let waits = |code: Code, n: u32| {
-            policy().after_failure(&poll(Kind::Feed), code, n, None).map(|d| d.interval)
-        };
-        for (code, first, second, cap) in [
-            (Code::RateLimited, MINUTE, 2 * MINUTE, DAY),
-            (Code::Upstream, 15 * MINUTE, 30 * MINUTE, DAY),
-            (Code::Timeout, 15 * MINUTE, 30 * MINUTE, DAY),
-            (Code::Forbidden, HOUR, 2 * HOUR, DAY),
-            (Code::NotFound, HOUR, 2 * HOUR, DAY),
-            (Code::Parse, 30 * MINUTE, HOUR, DAY),
-            (Code::TooLarge, 30 * MINUTE, HOUR, DAY),
-        ] {
-            assert_eq!(waits(code, 1), Some(first), "{code}");
-            assert_eq!(waits(code, 2), Some(second), "{code}");
-            assert_eq!(waits(code, 60), Some(cap), "{code}");
-        }
-        assert_eq!(waits(Code::Upstream, 10), Some(HOUR));
-        assert_eq!(waits(Code::Gone, 1), None);
-        assert_eq!(waits(Code::Unauthorized, 1), None);
-        for mistake in [Code::Guarded, Code::RedirectLoop, Code::RobotsBlocked] {
-            assert_eq!(waits(mistake, 1), Some(HOUR), "{mistake}");
-        }
-    }
-
-    #[test]
-    fn a_page_is_given_up_after_its_retries_but_never_for_our_haste() {
-        let policy = policy();
-        let retry = |code, n| policy.retry_page(TaskId(1), Ts::from_ms(0), code, n, None);
-        assert_eq!(retry(Code::Upstream, 1).unwrap().interval, MINUTE);
-        assert_eq!(retry(Code::Upstream, 3).unwrap().interval, 4 * MINUTE);
-        assert!(retry(Code::Upstream, 4).is_none());
-        assert!(retry(Code::NotFound, 1).is_none());
-        assert!(retry(Code::RateLimited, 40).is_some());
-    }
-
-    #[test]
-    fn spans_read_like_people_say_them() {
-        for (s, text) in
-            [(45, "45s"), (900, "15m"), (75, "1m15s"), (11_100, "3h05m"), (172_800, "2d")]
-        {
-            assert_eq!(human(Duration::from_secs(s)), text);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn never_before_what_the_server_said(
-            at in 0i64..1_000_000_000, told in 0i64..2_000_000_000, n in 1u32..100,
-            code in proptest::sample::select(Code::ALL),
-        ) {
-            let at = Ts::from_ms(at);
-            let told = Ts::from_ms(told);
-            let poll = Poll { at, ..poll(Kind::Feed) };
-            if let Some(decision) = policy().after_failure(&poll, code, n, Some(told)) {
-                prop_assert!(decision.at > at);
-                prop_assert!(decision.at >= told);
-            }
-            if let Some(decision) = policy().retry_page(TaskId(3), at, code, n, Some(told)) {
-                prop_assert!(decision.at > at);
-                prop_assert!(decision.at >= told);
-            }
-        }
-
-        #[test]
-        fn polls_stay_within_their_bounds(
-            at in 0i64..1_000_000_000, explicit in proptest::option::of(0u64..1_000_000),
-            floor in proptest::option::of(0u64..1_000_000), task in 0i64..1000,
-        ) {
-            let poll = Poll {
-                task: TaskId(task),
-                kind: Kind::Feed,
-                explicit: explicit.map(Duration::from_secs),
-                floor: floor.map(Duration::from_secs),
-                at: Ts::from_ms(at),
-            };
-            let decision = policy().next_poll(&poll);
-            let wait = decision.at.since(poll.at);
-            prop_assert!(wait >= 5 * MINUTE);
-            prop_assert!(wait <= DAY.mul_f64(1.05));
-            prop_assert_eq!(decision, policy().next_poll(&poll));
-        }
+    /// A number in 0..1 that depends on nothing but seed, task and time.
+    fn luck(&self, task: TaskId, at: Ts) -> f64 {
+        let stirred = mix(self.salt(task), at.ms().cast_unsigned());
+        (stirred >> 11) as f64 / (1u64 << 53) as f64
     }
 }

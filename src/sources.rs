@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use feedmill_formats::url::{self, Url, UrlError};
 
-use crate::model::{IngestionMode, Kind, NewSource, Source};
+use crate::model::{IngestionMode, Kind, NewSource, PollPolicy, Source};
 
 /// The longest name or category.
 const MAX_NAME: usize = 100;
@@ -28,6 +28,8 @@ pub struct Wanted {
     pub rate_limit: Option<Duration>,
     /// A fixed time between polls.
     pub interval: Option<Duration>,
+    /// How its polls are chosen.
+    pub policy: Option<PollPolicy>,
 }
 
 /// Why no source can be made of what was said.
@@ -138,6 +140,7 @@ pub fn specify(
         priority,
         rate_limit: wanted.rate_limit,
         poll_interval: wanted.interval,
+        poll_policy: wanted.policy,
     })
 }
 

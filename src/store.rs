@@ -106,6 +106,34 @@ pub struct ChannelState {
     pub last_error: Option<Code>,
     /// Why it comes back when it does.
     pub reason: Option<String>,
+    /// How it does.
+    pub health: crate::model::Health,
+}
+
+/// The price of a request, as it is kept for all who plan polls.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, serde::Deserialize)]
+pub struct PriceNote {
+    /// In item-seconds.
+    pub value: f64,
+    /// What polls that were really made taught about it, as a power of e.
+    pub correction: f64,
+    /// When it was worked out.
+    pub at: Ts,
+    /// Since when it has been worked out without a break.
+    pub since: Ts,
+}
+
+/// What the price of a request follows from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Demand {
+    /// Channels by the bucket of their rate, whose polls follow the price.
+    pub buckets: Vec<(u8, u32)>,
+    /// Polls a day of the others.
+    pub fixed: f64,
+    /// Requests of channels in the last day.
+    pub made: u64,
+    /// The price until now.
+    pub price: Option<PriceNote>,
 }
 
 /// The store in figures.
@@ -192,6 +220,12 @@ pub trait Store: Frontier {
         delivered: u64,
         error: Option<String>,
     ) -> Result<(), DbError>;
+
+    /// What the price of a request follows from.
+    async fn demand(&self) -> Result<Demand, DbError>;
+
+    /// Keeps the price of a request for all who plan polls.
+    async fn set_price(&self, price: PriceNote) -> Result<(), DbError>;
 
     /// The store in figures.
     async fn totals(&self) -> Result<Totals, DbError>;

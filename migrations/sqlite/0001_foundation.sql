@@ -105,6 +105,12 @@ CREATE TABLE feed(
   last_success INTEGER,
   body_hash BLOB,
   interval_ms INTEGER,
+  schedule BLOB,                   -- what the scheduler remembers
+  bucket INTEGER,                  -- of its rate; NULL = its polls do not follow the price
+  health INTEGER NOT NULL DEFAULT 0,
+  probed_at INTEGER,               -- when it was last asked without validators on suspicion
+  yielded INTEGER NOT NULL DEFAULT 0, -- tasks told of first, not yet heard of by the scheduler
+  yielded_at INTEGER,
   items INTEGER NOT NULL DEFAULT 0,
   new_items INTEGER NOT NULL DEFAULT 0);
 

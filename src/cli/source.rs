@@ -8,7 +8,7 @@ use super::out::{Out, Tone};
 use super::{Context, Failure, text};
 use crate::config::Span;
 use crate::fetch::Guard;
-use crate::model::{Kind, Source, Status, Ts};
+use crate::model::{Health, Kind, PollPolicy, Source, Status, Ts};
 use crate::sources::{Wanted, specify};
 use crate::store::ChannelState;
 
@@ -80,6 +80,9 @@ pub(super) struct Add {
     /// A fixed time between polls, such as 30m
     #[arg(long, value_name = "SPAN")]
     interval: Option<Span>,
+    /// How its polls are chosen: value, ewma or fixed [default: as schedule.policy says]
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<PollPolicy>,
 }
 
 impl Add {
@@ -93,6 +96,7 @@ impl Add {
             priority: self.priority,
             rate_limit: self.rate_limit.map(Span::duration),
             interval: self.interval.map(Span::duration),
+            policy: self.policy,
         }
     }
 }
@@ -184,6 +188,7 @@ fn facts(source: &Source, out: &Out) -> String {
         ("priority", Some(spec.priority.to_string())),
         ("rate limit", spec.rate_limit.map(span)),
         ("interval", spec.poll_interval.map(span)),
+        ("policy", spec.poll_policy.map(|policy| policy.to_string())),
         ("added", Some(source.created_at.to_string())),
     ];
     let lines =
@@ -204,7 +209,8 @@ fn table(channels: &[ChannelState], now: Ts, out: &Out) -> String {
                 format!("{code} ({} in a row)", channel.failures)
             }
             (Some(code), _) => code.to_string(),
-            (None, Some(_)) => "ok".to_owned(),
+            (None, Some(_)) if channel.health == Health::Usual => "ok".to_owned(),
+            (None, Some(_)) => channel.health.to_string(),
             (None, None) => "new".to_owned(),
         };
         [

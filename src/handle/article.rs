@@ -4,7 +4,7 @@ use feedmill_formats::article::{self, NotArticle};
 use feedmill_formats::charset::{self, Markup};
 use feedmill_formats::url as web;
 
-use super::{Carried, House, fail};
+use super::{Carried, Failure, House, fail};
 use crate::model::{
     Article, ArticleFact, Code, FetchId, Kind, Known, Lease, NewTask, Next, Outcome, Response, Ts,
     UrlHash,
@@ -64,7 +64,7 @@ pub(super) fn decide(
                 NotArticle::Empty => Code::NotArticle,
                 NotArticle::TooLarge => Code::TooLarge,
             };
-            return fail(lease, code, &error.to_string(), None, true, known, at, house);
+            return fail(lease, &Failure::new(code, error.to_string()), known, at, house);
         }
     };
     let task = &lease.task;

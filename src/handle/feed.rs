@@ -7,11 +7,13 @@ use feedmill_formats::feed::{self, Feed, FeedError};
 use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 
-use super::{Carried, House, poll};
+use super::poll::{Brought, seconds, went_well};
+use super::{Carried, House};
 use crate::model::{
-    Code, Enclosure, Entry, EntryFact, EntryId, FeedFact, FeedState, FetchId, Kind, Known, Lease,
-    NewTask, Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
+    Code, Enclosure, Entry, EntryFact, EntryId, FetchId, Kind, Known, Lease, NewTask, Next, Origin,
+    Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
 };
+use crate::schedule::Document;
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -141,38 +143,55 @@ pub(super) fn decide(
     at: Ts,
     house: &House,
 ) -> Outcome {
-    let ttl = read.feed.ttl.map(|minutes| Duration::from_mins(u64::from(minutes)));
-    let plan = house.policy.next_poll(&poll(lease, at, ttl.max(carried.max_age)));
-    let items = u32::try_from(read.facts.len()).unwrap_or(u32::MAX);
-    let mut outcome = Outcome::new(Code::Ok, Next::Again { at: plan.at }, String::new());
-    let mut new_items = 0;
+    let brought = brought(&read, known, at);
+    let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
+    let next = Next::Again { at: polled.decision.at };
+    let mut outcome = Outcome::new(Code::Ok, next, String::new());
     for mut fact in read.facts {
         fact.fetch = fetch;
         match known.entries.get(&fact.id) {
             Some(row) if row.content_hash == fact.content_hash => outcome.seen.push(fact.id),
-            previous => {
-                new_items += u32::from(previous.is_none());
+            _ => {
                 outcome.discovered.extend(page(lease, &fact));
                 outcome.entries.push(fact);
             }
         }
     }
-    outcome.reason = format!("{items} entries, {new_items} new; {}", plan.reason);
+    let (items, new) = (brought.items, polled.fact.new_items);
+    outcome.reason = format!("{items} entries, {new} new; {}", polled.decision.reason);
     outcome.validators = Some((carried.validators, carried.final_url));
-    outcome.feed = Some(FeedFact {
-        based_on: known.feed.version,
-        state: FeedState {
-            version: known.feed.version,
-            title: read.feed.title.or_else(|| known.feed.title.clone()),
-            failures: 0,
-            last_success: Some(at),
-            body_hash: Some(read.body_hash),
-            interval_ms: i64::try_from(plan.interval.as_millis()).ok(),
-        },
-        items: Some(items),
-        new_items,
-    });
+    let state = &mut polled.fact.state;
+    state.title = read.feed.title.or_else(|| state.title.take());
+    state.body_hash = Some(read.body_hash);
+    outcome.feed = Some(polled.fact);
+    outcome.events = polled.events;
     outcome
+}
+
+/// What the scheduler learns from a document.
+fn brought(read: &Read, known: &Known, at: Ts) -> Brought {
+    let mut brought = Brought {
+        items: u32::try_from(read.facts.len()).unwrap_or(u32::MAX),
+        document: Document::new(
+            read.feed.ttl.map(|minutes| Duration::from_mins(u64::from(minutes))),
+            &read.feed.skip_hours,
+            &read.feed.skip_days,
+        ),
+        ..Brought::default()
+    };
+    for fact in &read.facts {
+        // A date in the future says nothing about when it was published.
+        let date = fact.entry.published.or(fact.entry.updated).filter(|date| *date <= at);
+        brought.recent.extend(date.map(seconds));
+        if !known.entries.contains_key(&fact.id) {
+            match date {
+                Some(date) => brought.dated.push(seconds(date)),
+                None => brought.undated += 1,
+            }
+        }
+    }
+    brought.recent.sort_unstable();
+    brought
 }
 
 /// The page that an entry links to.
@@ -191,34 +210,5 @@ pub(super) fn found(lease: &Lease, url: String, kind: Kind, origin: Origin) -> N
         depth: 0,
         parent: Some(lease.task.id),
         not_before: None,
-    }
-}
-
-/// A poll that brought nothing to read.
-pub(super) fn quiet(known: &Known, at: Ts, interval: Duration) -> FeedFact {
-    FeedFact {
-        based_on: known.feed.version,
-        state: FeedState {
-            failures: 0,
-            last_success: Some(at),
-            interval_ms: i64::try_from(interval.as_millis()).ok(),
-            ..known.feed.clone()
-        },
-        items: None,
-        new_items: 0,
-    }
-}
-
-/// A poll that failed.
-pub(super) fn failed(known: &Known, interval: Option<Duration>) -> FeedFact {
-    FeedFact {
-        based_on: known.feed.version,
-        state: FeedState {
-            failures: known.feed.failures + 1,
-            interval_ms: interval.and_then(|interval| i64::try_from(interval.as_millis()).ok()),
-            ..known.feed.clone()
-        },
-        items: None,
-        new_items: 0,
     }
 }

@@ -103,8 +103,7 @@ fn unreachable(
 ) -> Outcome {
     let code = Code::RobotsUnreachable;
     let attempts = u32::from(lease.task.retry_count) + 1;
-    let plan =
-        house.policy.after_failure(&super::poll(lease, at, None), code, attempts, failure.told);
+    let plan = house.policy.after_failures(lease.task.id, at, code, attempts, failure.told);
     let until = plan.map_or_else(|| at.after(house.robots_ttl), |plan| plan.at);
     let detail = &failure.detail;
     // An expiry that was put off must not count, or the copy would serve for ever.

@@ -4,9 +4,10 @@ use feedmill_formats::sitemap::{self, Sitemap, SitemapError, SitemapUrl};
 use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 
-use super::feed::{found, quiet};
-use super::{Carried, House, poll};
-use crate::model::{Code, FeedFact, FeedState, Kind, Known, Lease, Next, Origin, Outcome, Ts};
+use super::feed::found;
+use super::poll::{Brought, went_well};
+use super::{Carried, House, unchanged};
+use crate::model::{Code, Kind, Known, Lease, Next, Origin, Outcome, Ts};
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -35,14 +36,8 @@ pub(super) fn decide(
     at: Ts,
     house: &House,
 ) -> Outcome {
-    let plan = house.policy.next_poll(&poll(lease, at, carried.max_age));
-    let next = Next::Again { at: plan.at };
     if known.feed.body_hash == Some(read.body_hash) {
-        let mut outcome =
-            Outcome::new(Code::Ok, next, format!("the same as last time; {}", plan.reason));
-        outcome.validators = Some((carried.validators, carried.final_url));
-        outcome.feed = Some(quiet(known, at, plan.interval));
-        return outcome;
+        return unchanged(lease, Code::Ok, "the same as last time", carried, known, at, house);
     }
     let fresh = |lastmod: Option<Ts>| {
         house.sitemap_max_age.is_zero()
@@ -62,27 +57,20 @@ pub(super) fn decide(
     let children = children
         .filter(|url| *url != lease.task.url)
         .map(|url| found(lease, url, Kind::Sitemap, Origin::Sitemap));
+    let brought = Brought { items: u32::try_from(items).unwrap_or(u32::MAX), ..Brought::default() };
+    let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
+    let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
     outcome.discovered = children.chain(pages).collect();
     outcome.reason = format!(
         "{items} lines, {} new enough to follow; {}",
         outcome.discovered.len(),
-        plan.reason
+        polled.decision.reason
     );
     outcome.validators = Some((carried.validators, carried.final_url));
-    outcome.feed = Some(FeedFact {
-        based_on: known.feed.version,
-        state: FeedState {
-            version: known.feed.version,
-            title: None,
-            failures: 0,
-            last_success: Some(at),
-            body_hash: Some(read.body_hash),
-            interval_ms: i64::try_from(plan.interval.as_millis()).ok(),
-        },
-        items: u32::try_from(items).ok(),
-        new_items: 0,
-    });
+    polled.fact.state.body_hash = Some(read.body_hash);
+    outcome.feed = Some(polled.fact);
+    outcome.events = polled.events;
     outcome
 }
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use super::*;
 use crate::model::EventKind;
 use crate::model::{
-    Exchange, FeedState, Headers, KnownEntry, LeaseId, NewSource, Origin, Redirected, RobotsState,
-    Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
+    Exchange, Headers, KnownEntry, LeaseId, NewSource, Origin, Redirected, RobotsState, Source,
+    SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -21,6 +21,9 @@ fn at() -> Ts {
 fn house() -> House {
     House {
         policy: Policy {
+            choose: crate::model::PollPolicy::Fixed,
+            disables: true,
+            seed: 1,
             feed_interval: HOUR / 4,
             sitemap_interval: 6 * HOUR,
             min_interval: HOUR / 12,
@@ -55,6 +58,7 @@ fn lease(kind: Kind, url: &str) -> Lease {
             priority: 6,
             rate_limit: None,
             poll_interval: None,
+            poll_policy: None,
         },
         enabled_at: Some(at()),
         disable_reason: None,
@@ -209,16 +213,19 @@ fn what_cannot_be_read_stores_no_validators_and_waits() {
 
 #[test]
 fn failures_wait_longer_each_time_and_what_is_gone_is_told() {
-    let known =
-        Known { feed: FeedState { failures: 1, ..FeedState::default() }, ..Known::default() };
-    let missing = served(&lease(Kind::Feed, FEED), answer(FEED, 404, &[], ""), &known);
+    let missing =
+        |known: &Known| served(&lease(Kind::Feed, FEED), answer(FEED, 404, &[], ""), known);
+    let feed = missing(&Known::default()).feed.unwrap().state;
+    let known = Known { feed, ..Known::default() };
+    let missing = missing(&known);
     let Next::Retry { at: when, code: Code::NotFound } = missing.next else {
         panic!("{:?}", missing.next)
     };
     assert!(when.since(at()) >= 2 * HOUR);
     let gone = served(&lease(Kind::Feed, FEED), answer(FEED, 410, &[], ""), &known);
     assert_eq!(gone.next, Next::Dead { code: Code::Gone });
-    assert_eq!(gone.events[0].kind, EventKind::FeedGone);
+    let told: Vec<_> = gone.events.iter().map(|event| event.kind).collect();
+    assert_eq!(told, [EventKind::SourceHealth, EventKind::FeedGone]);
 }
 
 #[test]

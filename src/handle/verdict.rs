@@ -76,13 +76,26 @@ pub(super) fn retry_after(headers: &Headers, at: Ts) -> Option<Ts> {
     }
 }
 
-/// The time for which the answer says it stays fresh.
-pub(super) fn max_age(headers: &Headers) -> Option<Duration> {
-    let directives = headers.get("cache-control")?.to_ascii_lowercase();
-    let seconds: u64 = directives.split(',').find_map(|directive| {
-        directive.trim().strip_prefix("max-age=")?.trim_matches('"').parse().ok()
-    })?;
-    Some(Duration::from_secs(seconds).min(LONGEST_MAX_AGE)).filter(|age| !age.is_zero())
+/// The time for which the answer says it still stays fresh.
+pub(super) fn fresh(headers: &Headers, at: Ts) -> Option<Duration> {
+    let directives = headers.get("cache-control").unwrap_or_default().to_ascii_lowercase();
+    let stale = |directive: &str| matches!(directive.trim(), "no-store" | "no-cache");
+    if directives.split(',').any(stale) {
+        return None;
+    }
+    let seconds = |text: &str| text.trim().trim_matches('"').parse::<u64>().ok();
+    let max_age = directives.split(',').find_map(|d| seconds(d.trim().strip_prefix("max-age=")?));
+    let fresh = match max_age {
+        Some(age) => {
+            let spent = headers.get("age").and_then(seconds).unwrap_or(0);
+            Duration::from_secs(age.saturating_sub(spent))
+        }
+        None => {
+            let served = headers.get("date").and_then(date::http_date).unwrap_or(at);
+            date::http_date(headers.get("expires")?.trim())?.since(served)
+        }
+    };
+    Some(fresh.min(LONGEST_MAX_AGE)).filter(|fresh| !fresh.is_zero())
 }
 
 #[cfg(test)]
@@ -103,11 +116,25 @@ mod tests {
     }
 
     #[test]
-    fn max_age_is_read_and_bounded() {
-        let read = |value| max_age(&headers(&[("cache-control", value)]));
-        assert_eq!(read("public, max-age=600"), Some(Duration::from_mins(10)));
-        assert_eq!(read("max-age=99999999"), Some(LONGEST_MAX_AGE));
-        assert_eq!(read("no-store"), None);
-        assert_eq!(read("max-age=0"), None);
+    fn freshness_is_read_and_bounded() {
+        let at = Ts::from_ms(784_111_777_000);
+        let read = |pairs: &[(&str, &str)]| fresh(&headers(pairs), at);
+        let minutes = |n| Some(Duration::from_mins(n));
+        assert_eq!(read(&[("cache-control", "public, max-age=600")]), minutes(10));
+        assert_eq!(read(&[("cache-control", "max-age=600"), ("age", "240")]), minutes(6));
+        assert_eq!(read(&[("cache-control", "max-age=99999999")]), Some(LONGEST_MAX_AGE));
+        let expires = ("expires", "Sun, 06 Nov 1994 08:59:37 GMT");
+        assert_eq!(read(&[expires]), minutes(10));
+        assert_eq!(read(&[expires, ("date", "Sun, 06 Nov 1994 08:29:37 GMT")]), minutes(30));
+        assert_eq!(read(&[expires, ("cache-control", "max-age=60")]), minutes(1));
+        for none in [
+            &[("cache-control", "no-store")][..],
+            &[("cache-control", "no-cache, max-age=600")],
+            &[("cache-control", "max-age=0")],
+            &[("expires", "0")],
+            &[],
+        ] {
+            assert_eq!(read(none), None, "{none:?}");
+        }
     }
 }

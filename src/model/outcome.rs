@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    ArticleFact, Code, EntryFact, EntryId, FetchRecord, NewEvent, NewTask, TaskId, Ts, UrlHash,
-    Validators,
+    ArticleFact, Code, EntryFact, EntryId, FetchRecord, Health, NewEvent, NewTask, SourceId,
+    TaskId, Ts, UrlHash, Validators,
 };
 
 /// What a handler needs to know before it can decide; one look-up answers it.
@@ -12,6 +12,8 @@ use super::{
 pub struct Ask {
     /// State of this feed or sitemap.
     pub feed: Option<TaskId>,
+    /// What other channels of this source brought since that one had news.
+    pub siblings: Option<SourceId>,
     /// Which of these entries are known.
     pub entries: Vec<EntryId>,
     /// The kept copy of this origin's robots.txt.
@@ -25,6 +27,10 @@ pub struct Ask {
 pub struct Known {
     /// State of the feed; default when it was never polled.
     pub feed: FeedState,
+    /// Pages that sitemaps of the source told of since the feed last had news.
+    pub news_elsewhere: u32,
+    /// What a request costs, in item-seconds; `None` before it was worked out.
+    pub price: Option<f64>,
     /// Content hash by entry.
     pub entries: HashMap<EntryId, KnownEntry>,
     /// The kept copy of robots.txt.
@@ -54,7 +60,7 @@ pub struct Evidence {
 }
 
 /// What is remembered of a feed or sitemap between polls.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FeedState {
     /// Counts commits: a decision made on an older one is made again.
     pub version: i64,
@@ -68,6 +74,35 @@ pub struct FeedState {
     pub body_hash: Option<[u8; 32]>,
     /// The interval chosen last.
     pub interval_ms: Option<i64>,
+    /// What the scheduler remembers, as it wrote it down.
+    pub schedule: Option<Vec<u8>>,
+    /// The bucket of its rate, when its polls follow the price.
+    pub bucket: Option<u8>,
+    /// How it does.
+    pub health: Health,
+    /// When its validators were last set aside to see whether they can be trusted.
+    pub probed_at: Option<Ts>,
+    /// Tasks that it told of first and that the scheduler has not yet heard of. The store adds what
+    /// the commit brings.
+    pub yielded: u32,
+}
+
+impl Default for FeedState {
+    fn default() -> Self {
+        Self {
+            version: 0,
+            title: None,
+            failures: 0,
+            last_success: None,
+            body_hash: None,
+            interval_ms: None,
+            schedule: None,
+            bucket: None,
+            health: Health::Usual,
+            probed_at: None,
+            yielded: 0,
+        }
+    }
 }
 
 /// What a poll changes about a feed or sitemap.

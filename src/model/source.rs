@@ -22,6 +22,38 @@ named! {
     }
 }
 
+named! {
+    /// How the next poll of a channel is chosen.
+    pub enum PollPolicy {
+        /// When the expected delay of undiscovered items is worth a request.
+        Value = 0 "value",
+        /// By the smoothed time between items.
+        Ewma = 1 "ewma",
+        /// At a fixed interval.
+        Fixed = 2 "fixed",
+    }
+}
+
+named! {
+    /// How a channel of a source does, by its own rhythm.
+    pub enum Health {
+        /// As its rhythm lets expect, news or none.
+        Usual = 0 "quiet_as_usual",
+        /// Silent for longer than its rhythm explains.
+        Late = 1 "late",
+        /// It says that nothing changed while other channels have news.
+        Frozen = 2 "frozen",
+        /// It answers, without any items.
+        Empty = 3 "empty",
+        /// More is published between two polls than its document holds.
+        Overflowing = 4 "overflowing",
+        /// It refuses us.
+        Blocked = 5 "blocked",
+        /// Its polls fail.
+        Failing = 6 "failing",
+    }
+}
+
 /// What an operator says about a publisher to follow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewSource {
@@ -45,6 +77,9 @@ pub struct NewSource {
     /// A fixed time between polls, instead of the policy's choice.
     #[serde(rename = "poll_interval_ms", with = "millis")]
     pub poll_interval: Option<Duration>,
+    /// How its polls are chosen, instead of the house's way.
+    #[serde(default)]
+    pub poll_policy: Option<PollPolicy>,
 }
 
 /// A span as whole milliseconds.

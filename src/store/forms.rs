@@ -5,6 +5,7 @@ use feedmill_formats::decode;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use super::PriceNote;
 use crate::db::DbError;
 use crate::model::{
     Entry, EventKind, Evidence, Kind, NewEvent, NewSource, NewTask, Origin, Source, SourceId,
@@ -14,6 +15,15 @@ use crate::model::{
 const TEXT_LEVEL: i32 = 3;
 /// A text never inflates beyond this.
 const TEXT_LIMIT: usize = 64 << 20;
+
+/// The note that holds the price of a request.
+pub(super) const PRICE: &str = "schedule.price";
+
+/// The price from its note.
+#[expect(clippy::needless_pass_by_value, reason = "it comes from a row and goes nowhere else")]
+pub(super) fn price(note: String) -> Option<f64> {
+    serde_json::from_str::<PriceNote>(&note).ok().map(|note| note.value)
+}
 
 pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, DbError> {
     serde_json::to_string(value).map_err(|error| DbError::Engine(error.to_string()))

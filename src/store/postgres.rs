@@ -13,8 +13,9 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::{
-    ArticleFilter, ChannelState, Commit, Committed, SinkCursor, SourceError, Store, Totals,
-    forms::to_json,
+    ArticleFilter, ChannelState, Commit, Committed, Demand, PriceNote, SinkCursor, SourceError,
+    Store, Totals,
+    forms::{PRICE, to_json},
 };
 use crate::db::postgres::{LOGGED, WORK, run};
 use crate::db::{DbError, PgDb};
@@ -192,6 +193,20 @@ impl Store for PgStore {
                 &error,
                 &self.db.given_now(),
             ],
+        )
+        .await?;
+        Ok(())
+    }
+
+    async fn demand(&self) -> Result<Demand, DbError> {
+        read::demand(&self.db).await
+    }
+
+    async fn set_price(&self, price: PriceNote) -> Result<(), DbError> {
+        run(
+            &self.db.client().await?,
+            "INSERT INTO meta VALUES($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            &[&PRICE, &to_json(&price)?],
         )
         .await?;
         Ok(())

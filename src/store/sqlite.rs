@@ -12,7 +12,8 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use super::{
-    ArticleFilter, ChannelState, Commit, Committed, SinkCursor, SourceError, Store, Totals,
+    ArticleFilter, ChannelState, Commit, Committed, Demand, PriceNote, SinkCursor, SourceError,
+    Store, Totals,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
@@ -159,6 +160,15 @@ impl Store for SqliteStore {
                 commit::save_sink(conn, &name, &cursor, delivered, error.as_deref(), now)
             })
             .await
+    }
+
+    async fn demand(&self) -> Result<Demand, DbError> {
+        let now = self.clock.now();
+        self.db.read(move |conn| read::demand(conn, now)).await
+    }
+
+    async fn set_price(&self, price: PriceNote) -> Result<(), DbError> {
+        self.db.write(move |conn| commit::put_price(conn, &price)).await
     }
 
     async fn totals(&self) -> Result<Totals, DbError> {

@@ -69,6 +69,7 @@ fn source(n: usize) -> NewSource {
         priority: 5,
         rate_limit: None,
         poll_interval: None,
+        poll_policy: None,
     }
 }
 

@@ -5,8 +5,10 @@
 
 mod frontier;
 mod report;
+mod schedule;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -28,6 +30,8 @@ struct Cli {
 enum Bench {
     /// The queue: submissions and claims with completions, per CPU-second
     Frontier(frontier::Args),
+    /// The scheduler: delay and polls of all policies, on made-up or real publication times
+    Schedule(schedule::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -35,7 +39,14 @@ fn main() -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = match &cli.bench {
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
+        Bench::Schedule(args) => schedule::run(args, cli.json)?,
     };
     report.print(cli.json)?;
     Ok(ExitCode::from(u8::from(!report.passed())))
+}
+
+/// CPU time of this process, all threads.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -275,7 +275,7 @@ fn wrong_values_name_key_place_and_what_is_wanted() {
         ),
         (
             "[schedule]\npolicy = 'magic'",
-            "`schedule.policy` in feedmill.toml line 2 is \"magic\", but must be \"fixed\"",
+            "`schedule.policy` in feedmill.toml line 2 is \"magic\", but must be \"value\" or \"ewma\" or \"fixed\"",
         ),
         (
             "[fetch]\nresolve = ['a.test']",

@@ -11,7 +11,7 @@ use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
 use crate::frontier::Candidate;
 use crate::frontier::rulings::{KnownTask, Wish, new_due};
-use crate::model::{Origin, SourceId, Status, Ts};
+use crate::model::{Origin, SourceId, Status, TaskId, Ts};
 
 /// What became of a batch.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Taken {
     pub(crate) raised: u64,
     /// Addresses whose 64 bits of hash are another address's.
     pub(crate) collided: Vec<String>,
+    /// New ones by the task that told of them.
+    pub(crate) told_first: HashMap<TaskId, u32>,
 }
 
 /// What makes a task one: its queue, its lane and its address.
@@ -68,7 +70,12 @@ pub(crate) async fn take(
     let mut again: Vec<&Asked<'_>> = Vec::new();
     for asked in &asked {
         match inserted.get(&asked.key) {
-            Some(task) => drop(tasks.insert(asked.key, (*task, asked.owner.map(|owner| owner.0)))),
+            Some(task) => {
+                tasks.insert(asked.key, (*task, asked.owner.map(|owner| owner.0)));
+                if let Some(parent) = asked.first.parent {
+                    *taken.told_first.entry(parent).or_default() += 1;
+                }
+            }
             None => again.push(asked),
         }
     }

@@ -16,7 +16,7 @@ use crate::frontier::postgres::{
     Completed, Leases, int, lock_held, now, queue_ids, renew_tops, settle, take,
 };
 use crate::frontier::{Candidate, Rules, admit, queue_key};
-use crate::model::{NewEvent, Ts};
+use crate::model::{NewEvent, TaskId, Ts};
 use crate::store::{Commit, Committed};
 
 /// An outcome with what can be worked out before the transaction.
@@ -81,10 +81,10 @@ pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Res
     let answers = judge(batch, &held, &versions);
     let live = batch.iter().zip(&answers).filter(|(_, answer)| **answer == Committed::Done);
     let live: Vec<&Prepared> = live.map(|(one, _)| *one).collect();
-    let renewed = move_on(&tx, &live, &held, &queues, now, rules).await?;
+    let (renewed, told_first) = move_on(&tx, &live, &held, &queues, now, rules).await?;
     touched.retain(|queue| !renewed.contains(queue));
     renew_tops(&tx, &touched).await?;
-    let events = keep(&tx, &live, now).await?;
+    let events = keep(&tx, &live, &told_first, now).await?;
     log::append(&tx, &events, now).await?;
     tx.commit().await?;
     let found = live.iter().any(|one| !one.found.is_empty());
@@ -122,7 +122,7 @@ fn judge(batch: &[&Prepared], held: &Leases, versions: &HashMap<i64, i64>) -> Ve
 }
 
 /// The frontier's part: what was found goes in, what was served goes on. Returns the queues whose
-/// tops are right already.
+/// tops are right already, and counts what was new by the task that told of it.
 async fn move_on(
     tx: &Tx<'_>,
     live: &[&Prepared],
@@ -130,23 +130,29 @@ async fn move_on(
     queues: &HashMap<String, i64>,
     now: Ts,
     rules: &Rules,
-) -> Result<BTreeSet<i64>, DbError> {
+) -> Result<(BTreeSet<i64>, HashMap<TaskId, u32>), DbError> {
     // Taken in first, while the served ones are still under way and so stay where they are.
     let found: Vec<&Candidate> =
         live.iter().flat_map(|one| one.found.iter().chain(&one.settled)).collect();
-    take(tx, &found, queues, now).await?;
+    let told_first = take(tx, &found, queues, now).await?.told_first;
     let settled: Vec<&Candidate> = live.iter().filter_map(|one| one.settled.as_ref()).collect();
     settle(tx, &settled, queues, now).await?;
     let done: Vec<Completed<'_>> = live.iter().map(|one| one.completed()).collect();
-    held.complete(tx, &done, now, rules).await
+    let renewed = held.complete(tx, &done, now, rules).await?;
+    Ok((renewed, told_first))
 }
 
 /// The store's part; what the log has to say of it.
-async fn keep(tx: &Tx<'_>, live: &[&Prepared], now: Ts) -> Result<Vec<NewEvent>, DbError> {
+async fn keep(
+    tx: &Tx<'_>,
+    live: &[&Prepared],
+    told_first: &HashMap<TaskId, u32>,
+    now: Ts,
+) -> Result<Vec<NewEvent>, DbError> {
     let commits: Vec<&Commit> = live.iter().map(|one| &one.commit).collect();
     put_fetches(tx, &commits).await?;
     put_robots(tx, &commits).await?;
-    put_feeds(tx, &commits).await?;
+    put_feeds(tx, &commits, told_first, now).await?;
     let mut entries = put_entries(tx, &commits, now).await?;
     see_again(tx, &commits, now).await?;
     let mut articles = put_articles(tx, &commits, now).await?;

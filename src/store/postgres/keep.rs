@@ -93,7 +93,13 @@ async fn put_robots_of(tx: &Tx<'_>, fact: &RobotsFact, queue: &str) -> Result<()
     Ok(())
 }
 
-pub(super) async fn put_feeds(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), DbError> {
+/// `told_first` counts, by the task that told of them, the tasks that nobody knew.
+pub(super) async fn put_feeds(
+    tx: &Tx<'_>,
+    commits: &[&Commit],
+    told_first: &HashMap<TaskId, u32>,
+    now: Ts,
+) -> Result<(), DbError> {
     let facts = commits
         .iter()
         .filter_map(|commit| commit.outcome.feed.as_ref().map(|fact| (commit.lease.task.id, fact)));
@@ -101,19 +107,24 @@ pub(super) async fn put_feeds(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), Db
     if facts.is_empty() {
         return Ok(());
     }
+    let first_of = |task: TaskId| told_first.get(&task).map_or(0, |count| i64::from(*count));
     run(
         tx,
         "INSERT INTO feed AS f(task_id, version, title, failures, last_success, body_hash, interval_ms,
-           items, new_items)
+           items, new_items, schedule, bucket, health, probed_at, yielded, yielded_at)
          SELECT task_id, version, title, failures, last_success, body_hash, interval_ms,
-           coalesce(items, 0), new_items
+           coalesce(items, 0), new_items, schedule, bucket, health, probed_at, yielded, yielded_at
          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[],
-           $7::bigint[], $8::bigint[], $9::bigint[])
-           AS w(task_id, version, title, failures, last_success, body_hash, interval_ms, items, new_items)
+           $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[],
+           $13::bigint[], $14::bigint[], $15::bigint[])
+           AS w(task_id, version, title, failures, last_success, body_hash, interval_ms, items, new_items,
+             schedule, bucket, health, probed_at, yielded, yielded_at)
          ON CONFLICT (task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
-           new_items = excluded.new_items",
+           new_items = excluded.new_items, schedule = excluded.schedule, bucket = excluded.bucket,
+           health = excluded.health, probed_at = excluded.probed_at, yielded = excluded.yielded,
+           yielded_at = coalesce(excluded.yielded_at, f.yielded_at)",
         &[
             &column(&facts, |(task, _)| task.0),
             &column(&facts, |(_, fact)| fact.based_on + 1),
@@ -124,6 +135,12 @@ pub(super) async fn put_feeds(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), Db
             &column(&facts, |(_, fact)| fact.state.interval_ms),
             &column(&facts, |(_, fact)| fact.items.map(i64::from)),
             &column(&facts, |(_, fact)| i64::from(fact.new_items)),
+            &column(&facts, |(_, fact)| fact.state.schedule.as_deref()),
+            &column(&facts, |(_, fact)| fact.state.bucket.map(i64::from)),
+            &column(&facts, |(_, fact)| fact.state.health.number()),
+            &column(&facts, |(_, fact)| fact.state.probed_at.map(Ts::ms)),
+            &column(&facts, |(task, fact)| i64::from(fact.state.yielded) + first_of(*task)),
+            &column(&facts, |(task, _)| (first_of(*task) > 0).then_some(now.ms())),
         ],
     )
     .await?;

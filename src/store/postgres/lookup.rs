@@ -8,11 +8,12 @@ use tokio_postgres::IsolationLevel;
 use super::read::{hash, maybe_hash};
 use crate::db::postgres::{column, first, rows};
 use crate::db::{DbError, PgDb};
-use crate::frontier::postgres::{int, maybe, maybe_ts, narrow};
+use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow};
 use crate::model::{
-    Ask, EntryId, Evidence, FeedState, Known, KnownEntry, RobotsState, TaskId, Ts, UrlHash, Verdict,
+    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, RobotsState, SourceId,
+    TaskId, Ts, UrlHash, Verdict,
 };
-use crate::store::forms;
+use crate::store::forms::{self, PRICE, price};
 
 pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
     let mut client = db.client().await?;
@@ -21,6 +22,10 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
     let mut known = Known::default();
     if let Some(id) = ask.feed {
         known.feed = feed(&tx, id).await?.unwrap_or_default();
+        known.price = meta(&tx, PRICE).await?.and_then(price);
+        if let Some(source) = ask.siblings {
+            known.news_elsewhere = news_elsewhere(&tx, id, source).await?;
+        }
     }
     if !ask.entries.is_empty() {
         known.entries = entries(&tx, &ask.entries).await?;
@@ -36,7 +41,8 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
 }
 
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
-    let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms
+    let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule,
+          bucket, health, probed_at, yielded
         FROM feed WHERE task_id = $1";
     let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
     Ok(Some(FeedState {
@@ -46,7 +52,35 @@ async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedSta
         last_success: maybe_ts(&row, 3)?,
         body_hash: maybe_hash("feed", &row, 4)?,
         interval_ms: maybe(&row, 5)?,
+        schedule: row.try_get(6)?,
+        bucket: maybe(&row, 7)?.and_then(|bucket| u8::try_from(bucket).ok()),
+        health: named("health", &row, 8, Health::from_number)?,
+        probed_at: maybe_ts(&row, 9)?,
+        yielded: narrow("count", &row, 10)?,
     }))
+}
+
+/// What sitemaps of the source told of since the feed last did.
+async fn news_elsewhere<C: GenericClient>(
+    client: &C,
+    feed: TaskId,
+    source: SourceId,
+) -> Result<u32, DbError> {
+    let sql =
+        "SELECT coalesce(sum(f.yielded), 0)::bigint FROM task t JOIN feed f ON f.task_id = t.id
+        WHERE t.source_id = $1 AND t.status = 0 AND t.kind = $2::bigint AND f.yielded_at >
+          coalesce((SELECT greatest(yielded_at, probed_at, 0) FROM feed WHERE task_id = $3), 0)";
+    let row = first(client, sql, &[&source.0, &Kind::Sitemap.number(), &feed.0]).await?;
+    row.map_or(Ok(0), |row| narrow("count", &row, 0))
+}
+
+/// A note of the house.
+pub(super) async fn meta<C: GenericClient>(
+    client: &C,
+    key: &str,
+) -> Result<Option<String>, DbError> {
+    let row = first(client, "SELECT value FROM meta WHERE key = $1", &[&key]).await?;
+    Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
 async fn entries<C: GenericClient>(

@@ -12,8 +12,8 @@ use crate::model::{
     ArticleId, ArticleRow, Code, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, RawRef,
     SourceId, TaskId, Ts,
 };
-use crate::store::forms::{from_json, unpack};
-use crate::store::{ArticleFilter, SinkCursor, Totals};
+use crate::store::forms::{PRICE, from_json, unpack};
+use crate::store::{ArticleFilter, Demand, SinkCursor, Totals};
 
 const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
     a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
@@ -188,6 +188,28 @@ pub(super) async fn sink(db: &PgDb, name: &str) -> Result<Option<SinkCursor>, Db
         Ok(SinkCursor { seq: int(&row, 0)?, state: from_json("sink", row.try_get(1)?)? })
     };
     found.map(read).transpose()
+}
+
+pub(super) async fn demand(db: &PgDb) -> Result<Demand, DbError> {
+    let client = db.client().await?;
+    let mut demand = Demand::default();
+    let sql = "SELECT f.bucket, count(*),
+          coalesce(sum(86400000.0::float8 / nullif(f.interval_ms, 0)), 0)::float8
+        FROM feed f JOIN task t ON t.id = f.task_id WHERE t.status = 0 GROUP BY f.bucket";
+    for row in &rows(&client, sql, &[]).await? {
+        match maybe(row, 0)? {
+            Some(_) => demand.buckets.push((narrow("bucket", row, 0)?, narrow("count", row, 1)?)),
+            None => demand.fixed += row.try_get::<_, f64>(2)?,
+        }
+    }
+    let sql = "SELECT count(*) FROM feed f JOIN \"fetch\" x
+        ON x.task_id = f.task_id AND x.at > coalesce($1, feedmill_now()) - 86400000";
+    if let Some(row) = first(&client, sql, &[&db.given_now()]).await? {
+        demand.made = narrow("count", &row, 0)?;
+    }
+    let note = super::lookup::meta(&client, PRICE).await?;
+    demand.price = note.map(|note| from_json("price", &note)).transpose()?;
+    Ok(demand)
 }
 
 pub(super) async fn totals(db: &PgDb) -> Result<Totals, DbError> {

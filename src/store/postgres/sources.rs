@@ -10,7 +10,7 @@ use crate::frontier::postgres::{
     parked_queues, queue_ids, read_source, renew_tops, resume, revive, take,
 };
 use crate::frontier::{Rules, admit};
-use crate::model::{Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
+use crate::model::{Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
 use crate::store::ChannelState;
 use crate::store::forms::{channels, switched, to_json};
 
@@ -83,7 +83,7 @@ pub(super) async fn show(
     let found = rows(
         &client,
         "SELECT t.id, t.kind, t.url, t.due, t.fetched_at, f.last_success, coalesce(f.failures, 0),
-           coalesce(f.items, 0), x.last_error, x.reason, t.status
+           coalesce(f.items, 0), x.last_error, x.reason, t.status, coalesce(f.health, 0)
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
          WHERE t.source_id = $1 AND t.kind IN ($2::bigint, $3::bigint) ORDER BY t.id",
         &[&source.id.0, &Kind::Feed.number(), &Kind::Sitemap.number()],
@@ -103,6 +103,7 @@ pub(super) async fn show(
             last_error: maybe_code(row, 8)?,
             reason: row.try_get(9)?,
             status: named("status", row, 10, Status::from_number)?,
+            health: named("health", row, 11, Health::from_number)?,
         });
     }
     Ok(Some((source, channels)))

@@ -11,8 +11,8 @@ use crate::model::{
     ArticleFact, ArticleId, EntryFact, EntryId, FeedFact, FetchRecord, NewEvent, RobotsFact,
     SourceId, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{pack, to_json};
-use crate::store::{Commit, Committed, SinkCursor, apply};
+use crate::store::forms::{PRICE, pack, to_json};
+use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
 
 /// A commit with the addresses that it found, normalised.
 pub(super) struct Ready {
@@ -57,7 +57,7 @@ pub(super) fn commit(
     if !complete(conn, &done, now, rules)? {
         return Ok(Committed::Stale);
     }
-    take(conn, found, now, rules)?;
+    let told_first = take(conn, found, now, rules)?.new;
     if let Some(settled) = settled {
         take(conn, std::slice::from_ref(settled), now, rules)?;
         settle(conn, settled, now, rules)?;
@@ -69,7 +69,7 @@ pub(super) fn commit(
         put_robots(conn, fact, &lease.task.host)?;
     }
     if let Some(fact) = &outcome.feed {
-        put_feed(conn, lease.task.id, fact)?;
+        put_feed(conn, lease.task.id, fact, told_first, now)?;
     }
     let mut events = Vec::new();
     for fact in &outcome.entries {
@@ -141,16 +141,25 @@ fn put_robots(conn: &Connection, fact: &RobotsFact, host: &str) -> Result<(), Db
     Ok(())
 }
 
-fn put_feed(conn: &Connection, task: TaskId, fact: &FeedFact) -> Result<(), DbError> {
+fn put_feed(
+    conn: &Connection,
+    task: TaskId,
+    fact: &FeedFact,
+    told_first: u64,
+    now: Ts,
+) -> Result<(), DbError> {
     let state = &fact.state;
     conn.prepare_cached(
         "INSERT INTO feed(task_id, version, title, failures, last_success, body_hash, interval_ms,
-           items, new_items)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9)
+           items, new_items, schedule, bucket, health, probed_at, yielded, yielded_at)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9, ?10, ?11, ?12, ?13, ?14, ?15)
          ON CONFLICT(task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
-           items = coalesce(?8, items), new_items = excluded.new_items",
+           items = coalesce(?8, items), new_items = excluded.new_items,
+           schedule = excluded.schedule, bucket = excluded.bucket, health = excluded.health,
+           probed_at = excluded.probed_at, yielded = excluded.yielded,
+           yielded_at = coalesce(excluded.yielded_at, yielded_at)",
     )?
     .execute(params![
         task.0,
@@ -162,7 +171,21 @@ fn put_feed(conn: &Connection, task: TaskId, fact: &FeedFact) -> Result<(), DbEr
         state.interval_ms,
         fact.items,
         fact.new_items,
+        state.schedule,
+        state.bucket,
+        state.health.number(),
+        state.probed_at.map(Ts::ms),
+        u64::from(state.yielded) + told_first,
+        (told_first > 0).then_some(now.ms()),
     ])?;
+    Ok(())
+}
+
+pub(super) fn put_price(conn: &Connection, price: &PriceNote) -> Result<(), DbError> {
+    conn.prepare_cached(
+        "INSERT INTO meta VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+    )?
+    .execute((PRICE, to_json(price)?))?;
     Ok(())
 }
 

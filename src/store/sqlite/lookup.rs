@@ -6,13 +6,16 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::db::DbError;
 use crate::model::{
-    Ask, EntryId, Evidence, FeedState, Known, KnownEntry, RobotsState, TaskId, Ts, UrlHash, Verdict,
+    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, RobotsState, TaskId, Ts,
+    UrlHash, Verdict,
 };
-use crate::store::forms;
+use crate::store::forms::{self, PRICE, price};
 
 pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
     Ok(Known {
         feed: ask.feed.map(|id| feed(conn, id)).transpose()?.flatten().unwrap_or_default(),
+        news_elsewhere: news_elsewhere(conn, ask)?,
+        price: ask.feed.map(|_| meta(conn, PRICE)).transpose()?.flatten().and_then(price),
         entries: entries(conn, &ask.entries)?,
         robots: ask.robots.as_deref().map(|origin| robots(conn, origin)).transpose()?.flatten(),
         evidence: ask.evidence.map(|hash| evidence(conn, hash)).transpose()?.flatten(),
@@ -22,7 +25,8 @@ pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
 pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, DbError> {
     Ok(conn
         .prepare_cached(
-            "SELECT version, title, failures, last_success, body_hash, interval_ms
+            "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule, bucket,
+               health, probed_at, yielded
              FROM feed WHERE task_id = ?1",
         )?
         .query_row([id.0], |row| {
@@ -33,8 +37,34 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
                 last_success: row.get::<_, Option<i64>>(3)?.map(Ts::from_ms),
                 body_hash: row.get(4)?,
                 interval_ms: row.get(5)?,
+                schedule: row.get(6)?,
+                bucket: row.get(7)?,
+                health: Health::from_number(row.get(8)?).unwrap_or(Health::Usual),
+                probed_at: row.get::<_, Option<i64>>(9)?.map(Ts::from_ms),
+                yielded: row.get(10)?,
             })
         })
+        .optional()?)
+}
+
+/// What sitemaps of the source told of since the feed last did.
+fn news_elsewhere(conn: &Connection, ask: &Ask) -> Result<u32, DbError> {
+    let (Some(feed), Some(source)) = (ask.feed, ask.siblings) else { return Ok(0) };
+    Ok(conn
+        .prepare_cached(
+            "SELECT coalesce(sum(f.yielded), 0) FROM task t JOIN feed f ON f.task_id = t.id
+             WHERE t.source_id = ?1 AND t.status = 0 AND t.kind = ?2 AND f.yielded_at >
+               coalesce((SELECT max(coalesce(yielded_at, 0), coalesce(probed_at, 0))
+                 FROM feed WHERE task_id = ?3), 0)",
+        )?
+        .query_row((source.0, Kind::Sitemap.number(), feed.0), |row| row.get(0))?)
+}
+
+/// A note of the house.
+pub(super) fn meta(conn: &Connection, key: &str) -> Result<Option<String>, DbError> {
+    Ok(conn
+        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+        .query_row([key], |row| row.get(0))
         .optional()?)
 }
 

@@ -9,11 +9,13 @@ use crate::model::{
     ArticleId, ArticleRow, Code, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, RawRef,
     SourceId, TaskId, Ts,
 };
-use crate::store::forms::{from_json, unpack};
-use crate::store::{ArticleFilter, SinkCursor, Totals};
+use crate::store::forms::{PRICE, from_json, unpack};
+use crate::store::{ArticleFilter, Demand, SinkCursor, Totals};
 
 const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
     a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
+
+const DAY_MS: i64 = 86_400_000;
 
 fn fetch_id(bytes: Option<[u8; 16]>) -> Option<FetchId> {
     bytes.map(FetchId::from_bytes)
@@ -35,6 +37,29 @@ fn read_article(row: &Row<'_>) -> Result<(i64, ArticleRow), DbError> {
         fetch: fetch_id(row.get(10)?),
     };
     Ok((row.get(0)?, article))
+}
+
+pub(super) fn demand(conn: &Connection, now: Ts) -> Result<Demand, DbError> {
+    let mut demand = Demand::default();
+    let mut select = conn.prepare_cached(
+        "SELECT f.bucket, count(*), coalesce(sum(86400000.0 / nullif(f.interval_ms, 0)), 0.0)
+         FROM feed f JOIN task t ON t.id = f.task_id WHERE t.status = 0 GROUP BY f.bucket",
+    )?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        match row.get::<_, Option<u8>>(0)? {
+            Some(bucket) => demand.buckets.push((bucket, row.get(1)?)),
+            None => demand.fixed += row.get::<_, f64>(2)?,
+        }
+    }
+    demand.made = conn
+        .prepare_cached(
+            "SELECT count(*) FROM feed f JOIN fetch x ON x.task_id = f.task_id AND x.at > ?1",
+        )?
+        .query_row([now.ms() - DAY_MS], |row| row.get(0))?;
+    let note = super::lookup::meta(conn, PRICE)?;
+    demand.price = note.map(|note| from_json("price", &note)).transpose()?;
+    Ok(demand)
 }
 
 pub(super) fn article(conn: &Connection, id: ArticleId) -> Result<Option<ArticleRow>, DbError> {

@@ -6,7 +6,7 @@ use super::commit::put_event;
 use crate::db::DbError;
 use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, revive, take};
 use crate::frontier::{Rules, admit};
-use crate::model::{Code, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
+use crate::model::{Code, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
 use crate::store::ChannelState;
 use crate::store::forms::{channels, switched, to_json};
 
@@ -66,8 +66,9 @@ pub(super) fn show(
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
     let mut select = conn.prepare(
         "SELECT t.id, t.kind, t.url, t.due,
-           CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success, coalesce(f.failures, 0),
-           coalesce(f.items, 0), x.last_error, x.reason, t.status
+           CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success,
+           coalesce(f.failures, 0), coalesce(f.items, 0), x.last_error, x.reason, t.status,
+           coalesce(f.health, 0)
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
          WHERE t.source_id = ?1 AND t.lane = 0 AND t.kind IN (?2, ?3) ORDER BY t.id",
     )?;
@@ -89,6 +90,7 @@ pub(super) fn show(
                 .transpose()?,
             reason: row.get(9)?,
             status: number("status", row.get(10)?, Status::from_number)?,
+            health: number("health", row.get(11)?, Health::from_number)?,
         });
     }
     Ok(Some((source, channels)))

@@ -192,6 +192,7 @@ impl Trial {
             priority: 5,
             rate_limit: None,
             poll_interval: None,
+            poll_policy: None,
         };
         self.store.add_source(new).await.unwrap()
     }

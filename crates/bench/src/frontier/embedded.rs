@@ -12,6 +12,7 @@ use feedmill::model::{Code, Lane, NewTask, Next, Outcome, SourceId};
 use feedmill::store::{Commit, Committed, SqliteStore, Store};
 
 use super::{rules, sitemaps, source, task};
+use crate::cpu_time;
 use crate::report::{Better, Report};
 
 /// Addresses in a submission.
@@ -173,12 +174,6 @@ fn wal(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
-}
-
-/// CPU time of this process, all threads.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The most memory that this process had at once.

@@ -1,0 +1,103 @@
+//! Upkeep of the price of a request: worked out again every few minutes from what channels publish
+//! and from the polls that were really made, and kept for all who plan polls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::db::DbError;
+use crate::model::Ts;
+use crate::schedule::{Bounds, Price, Rates};
+use crate::store::{Demand, PriceNote, Store};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_mins(10);
+/// After a longer break, polls of the last day say nothing about the price.
+const BREAK: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+/// Looks after the price until it is told to stop. `budget` is in requests a day.
+pub(super) async fn keep(
+    store: Arc<dyn Store>,
+    budget: Option<f64>,
+    bounds: Bounds,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    loop {
+        let now = clock.now();
+        if let Err(error) = look(&*store, budget, bounds, now).await {
+            tracing::warn!(%error, "the price of a request could not be worked out");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = clock.sleep_until(now.after(LOOK)) => {}
+        }
+    }
+}
+
+async fn look(
+    store: &dyn Store,
+    budget: Option<f64>,
+    bounds: Bounds,
+    now: Ts,
+) -> Result<(), DbError> {
+    let demand = store.demand().await?;
+    let note = renewed(&demand, budget, bounds, now);
+    tracing::debug!(price = note.value, made = demand.made, "the price of a request");
+    store.set_price(note).await
+}
+
+/// The price from now on.
+fn renewed(demand: &Demand, budget: Option<f64>, bounds: Bounds, now: Ts) -> PriceNote {
+    let before = demand.price.filter(|note| now.since(note.at) <= BREAK);
+    let since = before.map_or(now, |note| note.since);
+    let Some(budget) = budget else {
+        let Price { value, correction } = Price::default();
+        return PriceNote { value, correction, at: now, since };
+    };
+    let mut rates = Rates::default();
+    demand.buckets.iter().for_each(|(bucket, feeds)| rates.add(*bucket, *feeds));
+    rates.add_fixed(demand.fixed);
+    let price = demand.price.map_or_else(Price::default, |note| Price {
+        value: note.value,
+        correction: note.correction,
+    });
+    let made = (now.since(since) >= DAY).then_some(demand.made as f64);
+    let hours = before.map_or(0.0, |note| now.since(note.at).as_secs_f64() / 3600.0);
+    let Price { value, correction } = price.solved(&rates, budget, made, hours, bounds);
+    PriceNote { value, correction, at: now, since }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { min: 300, max: 86_400 };
+    const NOW: Ts = Ts::from_ms(1_800_000_000_000);
+
+    fn demand(made: u64, looked: Duration, since: Duration) -> Demand {
+        let ago = |span: Duration| Ts::from_ms(NOW.ms() - span.as_millis() as i64);
+        let price = PriceNote { value: 500.0, correction: 0.5, at: ago(looked), since: ago(since) };
+        Demand { buckets: vec![(Rates::bucket(10.0), 100)], fixed: 0.0, made, price: Some(price) }
+    }
+
+    #[test]
+    fn polls_of_a_whole_day_correct_the_price_and_others_do_not() {
+        let correction = |made, looked, since| {
+            renewed(&demand(made, looked, since), Some(1000.0), BOUNDS, NOW).correction
+        };
+        assert!(correction(2000, LOOK, 2 * DAY) > 0.5);
+        assert!(correction(500, LOOK, 2 * DAY) < 0.5);
+        assert_eq!(correction(2000, LOOK, DAY / 2), 0.5);
+        assert_eq!(correction(2000, 3 * BREAK, 2 * DAY), 0.5);
+    }
+
+    #[test]
+    fn without_a_budget_the_price_is_fixed() {
+        let note = renewed(&demand(5, LOOK, DAY), None, BOUNDS, NOW);
+        assert_eq!((note.value, note.correction), (crate::schedule::FIRST_PRICE, 0.0));
+    }
+}

@@ -1,0 +1,197 @@
+//! What a poll of a recurring task leads to besides its content: when to come back, what is
+//! remembered, how the channel does, and what the log says of that.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Carried, House};
+use crate::model::{
+    Code, EventKind, FeedFact, FeedState, Health, Kind, Known, Lease, NewEvent, PollPolicy, Ts,
+    Validators,
+};
+use crate::schedule::{
+    Decision, Document, FIRST_PRICE, Failed, Found, Hints, Poll, Rates, Signs, State, judge,
+};
+
+/// A channel that is suspected to be frozen is asked without validators at most this often.
+const PROBE: Duration = Duration::from_hours(24);
+
+/// What a document brought.
+#[derive(Debug, Default)]
+pub(super) struct Brought {
+    /// Times of new items.
+    pub(super) dated: Vec<u32>,
+    /// New items without one.
+    pub(super) undated: u32,
+    /// Items in all.
+    pub(super) items: u32,
+    /// Publication times in it, oldest first.
+    pub(super) recent: Vec<u32>,
+    /// What it says about the pace.
+    pub(super) document: Document,
+}
+
+/// What follows from a poll that went well.
+pub(super) struct Polled {
+    pub(super) decision: Decision,
+    pub(super) fact: FeedFact,
+    pub(super) events: Vec<NewEvent>,
+}
+
+/// Whole seconds, as the scheduler counts.
+pub(super) fn seconds(at: Ts) -> u32 {
+    u32::try_from(at.ms().max(0) / 1000).unwrap_or(u32::MAX)
+}
+
+fn remembered(known: &Known) -> State {
+    known.feed.schedule.as_deref().and_then(State::from_bytes).unwrap_or_default()
+}
+
+fn poll<'a>(lease: &Lease, known: &Known, state: &'a State, at: Ts) -> Poll<'a> {
+    let spec = lease.source.as_ref().map(|source| &source.spec);
+    Poll {
+        task: lease.task.id,
+        kind: lease.task.kind,
+        explicit: spec.and_then(|spec| spec.poll_interval),
+        policy: spec.and_then(|spec| spec.poll_policy),
+        at,
+        state,
+        price: known.price.unwrap_or(FIRST_PRICE),
+    }
+}
+
+/// A poll that went well; without a document nothing changed.
+pub(super) fn went_well(
+    lease: &Lease,
+    brought: Option<&Brought>,
+    carried: &Carried,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Polled {
+    let before = remembered(known);
+    let poll = poll(lease, known, &before, at);
+    // What a sitemap told of first is only known once it was committed: it is learned one late.
+    let late = if lease.task.kind == Kind::Feed { 0 } else { known.feed.yielded };
+    let found = Found {
+        at: seconds(at),
+        dated: brought.map_or(&[], |brought| brought.dated.as_slice()),
+        undated: brought.map_or(0, |brought| brought.undated) + late,
+        items: brought.map(|brought| brought.items),
+        recent: brought.map_or(&[], |brought| brought.recent.as_slice()),
+    };
+    let hints = Hints {
+        document: brought.map(|brought| brought.document),
+        fresh: carried.fresh,
+        conditional: !carried.validators.is_empty(),
+    };
+    let (state, decision) = house.policy.next_poll(&poll, &found, &hints);
+    let new = u32::try_from(found.dated.len()).unwrap_or(u32::MAX).saturating_add(found.undated);
+    let signs = Signs {
+        code: None,
+        items: found.items,
+        new_items: new,
+        all_new: before.last_ok > 0 && before.window > 0 && found.items == Some(new),
+        news_elsewhere: known.news_elsewhere,
+    };
+    let health = judge(&state, &signs, found.at, known.feed.health);
+    let mut events = Vec::new();
+    if before.disabled {
+        events.push(told(lease, EventKind::SourceEnabled, "a probe went well", None));
+    }
+    events.extend(changed(lease, known, health, &decision.reason));
+    let follows = house.policy.follows_price(&poll, &state);
+    let state = FeedState {
+        failures: 0,
+        last_success: Some(at),
+        interval_ms: ms(decision.interval),
+        bucket: follows.then(|| Rates::bucket(state.rate())),
+        schedule: Some(state.to_bytes()),
+        health,
+        yielded: 0,
+        ..known.feed.clone()
+    };
+    let new_items = if lease.task.kind == Kind::Feed { new } else { 0 };
+    let fact = FeedFact { based_on: known.feed.version, state, items: found.items, new_items };
+    Polled { decision, fact, events }
+}
+
+/// The validators to ask with next time. Of a frozen channel they are set aside once a day: one
+/// unconditional request shows whether they can be trusted.
+pub(super) fn trusted(polled: &mut Polled, kept: Validators, known: &Known, at: Ts) -> Validators {
+    let frozen = polled.fact.state.health == Health::Frozen && !kept.is_empty();
+    let rested = known.feed.probed_at.is_none_or(|probed| at.since(probed) >= PROBE);
+    if !(frozen && rested) {
+        return kept;
+    }
+    polled.fact.state.probed_at = Some(at);
+    polled.decision.reason.push_str("; frozen: the next poll is unconditional");
+    Validators::default()
+}
+
+/// A poll that failed: what follows, and `None` instead of a time when waiting does not help.
+pub(super) fn went_wrong(
+    lease: &Lease,
+    (code, told_at): (Code, Option<Ts>),
+    fresh: Option<Duration>,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> (Option<Decision>, FeedFact, Vec<NewEvent>) {
+    let before = remembered(known);
+    let poll = poll(lease, known, &before, at);
+    let Failed { state, next } = house.policy.after_failure(&poll, code, told_at, fresh);
+    let signs = Signs { code: Some(code), ..Signs::default() };
+    let health = judge(&state, &signs, seconds(at), known.feed.health);
+    let why = next.as_ref().map_or("it is given up", |next| next.reason.as_str());
+    let mut events = Vec::new();
+    if state.disabled && !before.disabled {
+        events.push(told(lease, EventKind::SourceDisabled, why, Some(code)));
+    }
+    events.extend(changed(lease, known, health, why));
+    let state = FeedState {
+        failures: known.feed.failures + 1,
+        interval_ms: next.as_ref().and_then(|next| ms(next.interval)),
+        schedule: Some(state.to_bytes()),
+        health,
+        ..known.feed.clone()
+    };
+    let fact = FeedFact { based_on: known.feed.version, state, items: None, new_items: 0 };
+    (next, fact, events)
+}
+
+/// When to look again at a channel that another address answers for.
+pub(super) fn elsewhere(lease: &Lease, at: Ts, house: &House) -> Ts {
+    let (known, state) = (Known::default(), State::default());
+    let poll = Poll { policy: Some(PollPolicy::Fixed), ..poll(lease, &known, &state, at) };
+    let found = Found { at: seconds(at), ..Found::default() };
+    house.policy.next_poll(&poll, &found, &Hints { conditional: true, ..Hints::default() }).1.at
+}
+
+fn ms(span: Duration) -> Option<i64> {
+    i64::try_from(span.as_millis()).ok()
+}
+
+fn changed(lease: &Lease, known: &Known, health: Health, why: &str) -> Option<NewEvent> {
+    let before = known.feed.health;
+    (health != before).then(|| {
+        let mut event = told(lease, EventKind::SourceHealth, why, None);
+        if let Some(payload) = event.payload.as_object_mut() {
+            payload.insert("health".into(), json!(health));
+            payload.insert("before".into(), json!(before));
+        }
+        event
+    })
+}
+
+/// What the log says about a channel of a source.
+fn told(lease: &Lease, kind: EventKind, why: &str, code: Option<Code>) -> NewEvent {
+    let task = &lease.task;
+    NewEvent {
+        kind,
+        subject: task.source_id.clone().unwrap_or_else(|| task.id.to_string()),
+        source: task.source,
+        payload: json!({"channel": task.id, "url": task.url, "code": code, "reason": why}),
+    }
+}
