@@ -11,6 +11,7 @@ mod config;
 mod demo;
 mod disk;
 mod doctor;
+mod extract;
 mod failure;
 mod frontier;
 mod init;
@@ -98,6 +99,7 @@ enum Command {
     Frontier(frontier::Command),
     #[command(subcommand)]
     Article(article::Command),
+    Extract(extract::Args),
     #[command(subcommand)]
     Migrate(migrate::Command),
     #[command(subcommand)]
@@ -158,6 +160,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Source(command) => source::run(command, context).await,
         Command::Frontier(command) => frontier::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
+        Command::Extract(args) => extract::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),
         Command::Doctor(_) => doctor::run(context).await,

@@ -18,6 +18,7 @@ pub use committer::Committer;
 pub use dispatch::{Dispatcher, Mode, Stuck};
 pub use guard::{Guard, Refusal};
 pub use robots::RobotsCache;
+pub(crate) use serve::redirect_target;
 pub use serve::{ServeSettings, Server};
 
 /// Why no answer came.

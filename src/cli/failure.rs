@@ -5,6 +5,7 @@ use clap::error::ErrorKind;
 use crate::app::AppError;
 use crate::config::ConfigError;
 use crate::db::DbError;
+use crate::fetch::FetchError;
 use crate::sources::SpecError;
 use crate::store::SourceError;
 
@@ -46,6 +47,12 @@ impl From<ConfigError> for Failure {
 impl From<AppError> for Failure {
     fn from(error: AppError) -> Self {
         Self { code: error.code(), exit: error.exit_code(), message: error.to_string() }
+    }
+}
+
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Self {
+        Self::failed(error.code().as_str(), error.to_string())
     }
 }
 
