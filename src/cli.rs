@@ -13,6 +13,7 @@ mod demo;
 mod disk;
 mod doctor;
 mod explain;
+mod extract;
 mod failure;
 mod frontier;
 mod init;
@@ -104,6 +105,7 @@ enum Command {
     #[command(subcommand)]
     Article(article::Command),
     Explain(explain::Args),
+    Extract(extract::Args),
     #[command(subcommand)]
     Migrate(migrate::Command),
     #[command(subcommand)]
@@ -168,6 +170,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Frontier(command) => frontier::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
         Command::Explain(args) => explain::run(args, context).await,
+        Command::Extract(args) => extract::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),
         Command::Backup(args) => backup::run(args, context).await,

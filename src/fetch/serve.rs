@@ -350,7 +350,8 @@ fn failed(code: Code, detail: impl Into<String>, not_before: Option<Ts>) -> Repl
     Reply::Failed { code, detail: detail.into(), not_before }
 }
 
-fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
+/// Where an answer sends us, if it does.
+pub(crate) fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
     if !matches!(exchange.status, 301 | 302 | 303 | 307 | 308) {
         return None;
     }

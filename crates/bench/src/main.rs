@@ -3,7 +3,10 @@
 //! Machines are noisy, so figures are ratios or counts per CPU-second of this process. Nothing here
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
+mod extract;
+mod features;
 mod frontier;
+mod pages;
 mod report;
 mod schedule;
 
@@ -32,6 +35,10 @@ enum Bench {
     Frontier(frontier::Args),
     /// The scheduler: delay and polls of all policies, on made-up or real publication times
     Schedule(schedule::Args),
+    /// Articles: CPU time and memory of a page, beside a port of Readability
+    Extract(extract::Args),
+    /// What the article models are told about the pages of corpora, for train/train.py
+    Features(features::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -40,6 +47,11 @@ fn main() -> anyhow::Result<ExitCode> {
     let report = match &cli.bench {
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,
+        Bench::Extract(args) => extract::run(args)?,
+        Bench::Features(args) => {
+            features::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
     };
     report.print(cli.json)?;
     Ok(ExitCode::from(u8::from(!report.passed())))
