@@ -14,7 +14,7 @@ use feedmill::model::{
 use feedmill::store::{Commit, Committed, SqliteStore, Store};
 use feedmill_formats::url::KeyRules;
 
-use crate::report::{Better, Report};
+use crate::report::{Better, Report, cpu_time, rss_mb};
 
 /// Addresses in a submission.
 const BATCH: usize = 1_000;
@@ -207,18 +207,4 @@ fn wal(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
-}
-
-/// CPU time of this process, all threads.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-/// The most memory that this process had at once.
-fn rss_mb() -> anyhow::Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).context("no VmHWM")?;
-    let kb: f64 = line.split_whitespace().nth(1).context("no figure")?.parse()?;
-    Ok(kb / 1000.0)
 }

@@ -4,6 +4,7 @@
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
 mod frontier;
+mod parse;
 mod report;
 
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ struct Cli {
 enum Bench {
     /// The queue: submissions and claims with completions, per CPU-second
     Frontier(frontier::Args),
+    /// Feeds: megabytes per CPU-second beside other parsers
+    Parse(parse::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -35,6 +38,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = match &cli.bench {
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
+        Bench::Parse(args) => parse::run(args)?,
     };
     report.print(cli.json)?;
     Ok(ExitCode::from(u8::from(!report.passed())))
