@@ -141,8 +141,7 @@ pub async fn run(
     let locks = lock(config)?;
     let store = take_up(config, clock).await?;
     let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
-    let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
-    let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
+    let (client, guard) = client(config, clock)?;
 
     let sinks_stop = CancellationToken::new();
     let sinks = TaskTracker::new();
@@ -283,6 +282,13 @@ fn archive_settings(config: &Config) -> archive::Settings {
         gzip_level: config.archive.gzip_level,
         agent: config.user_agent(),
     }
+}
+
+/// The client, and the guard that it stands behind.
+pub fn client(config: &Config, clock: &Clock) -> Result<(Client, Guard), AppError> {
+    let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
+    let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
+    Ok((client, guard))
 }
 
 fn client_settings(config: &Config) -> ClientSettings {

@@ -18,6 +18,7 @@ mod logs;
 mod migrate;
 mod once;
 mod out;
+mod parse;
 mod places;
 mod run;
 mod source;
@@ -98,6 +99,7 @@ enum Command {
     Frontier(frontier::Command),
     #[command(subcommand)]
     Article(article::Command),
+    Parse(parse::Args),
     #[command(subcommand)]
     Migrate(migrate::Command),
     #[command(subcommand)]
@@ -158,6 +160,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Source(command) => source::run(command, context).await,
         Command::Frontier(command) => frontier::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
+        Command::Parse(args) => parse::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),
         Command::Doctor(_) => doctor::run(context).await,
