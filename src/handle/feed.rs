@@ -1,17 +1,19 @@
 //! Feeds: entries that are new or changed, and the pages that they link to.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use feedmill_formats::feed::{self, Feed, FeedError};
 use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 
-use super::{Carried, House, poll};
+use super::{Carried, House, identity, poll};
 use crate::model::{
     Code, Enclosure, Entry, EntryFact, EntryId, FeedFact, FeedState, FetchId, Kind, Known, Lease,
     NewTask, Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
 };
+
+/// Clocks and zones are wrong by this much and no more.
+const AHEAD: Duration = Duration::from_hours(24);
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -21,8 +23,8 @@ pub(super) struct Read {
 }
 
 impl Read {
-    pub(super) fn ids(&self) -> Vec<EntryId> {
-        self.facts.iter().map(|fact| fact.id).collect()
+    pub(super) fn asked(&self) -> Vec<(EntryId, Option<UrlHash>)> {
+        self.facts.iter().map(|fact| (fact.id, fact.link_hash)).collect()
     }
 }
 
@@ -43,38 +45,15 @@ pub(super) fn read(
         };
         (code, error.to_string())
     })?;
-    let mut seen = HashSet::new();
-    let facts = feed
-        .entries
-        .iter()
-        .map(|entry| fact(lease.task.id, entry, house))
-        .filter(|fact| seen.insert(fact.id))
-        .collect();
+    let facts = feed.entries.iter().map(|entry| fact(lease.task.id, entry, house));
+    let facts = identity::once(facts);
     Ok(Read { feed, facts, body_hash: Sha256::digest(body).into() })
 }
 
-/// The feed's own id of an entry, else a hash over what tells it from others.
-fn uid(feed: TaskId, entry: &feed::Entry) -> String {
-    match entry.id.as_deref().map(str::trim).filter(|id| !id.is_empty()) {
-        Some(id) => format!("guid:{id}"),
-        None => {
-            let mut hash = Sha256::new();
-            for part in
-                [entry.link.as_deref(), entry.title.as_deref(), entry.published_raw.as_deref()]
-            {
-                hash.update(part.unwrap_or_default().as_bytes());
-                hash.update([0]);
-            }
-            hash.update(feed.uuid().as_bytes());
-            let digest: [u8; 32] = hash.finalize().into();
-            format!("hash:{}", UrlHash::from_bytes(digest))
-        }
-    }
-}
-
 fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
-    let uid = uid(feed, entry);
     let link = entry.link.as_deref().and_then(|link| web::parse(link).ok());
+    let key = link.map(|link| web::key(&link, &house.key));
+    let uid = identity::uid(feed, entry, key.as_deref());
     let kept = Entry {
         uid: uid.clone(),
         canonical_link: entry.link.clone(),
@@ -93,7 +72,7 @@ fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
             .map(|e| Enclosure { url: e.url.clone(), mime: e.mime.clone(), length: e.length })
             .collect(),
         published: entry.published,
-        published_raw: entry.published_raw.clone().filter(|_| entry.published.is_none()),
+        published_raw: entry.published_raw.clone(),
         updated: entry.updated,
     };
     let slice = u64::try_from(entry.raw.start)
@@ -104,7 +83,7 @@ fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
         id: EntryId::of(feed, &uid),
         content_hash: content_hash(&kept),
         entry: kept,
-        link_hash: link.map(|link| UrlHash::of(&web::key(&link, &house.key))),
+        link_hash: key.as_deref().map(UrlHash::of),
         fetch: None,
         slice,
     }
@@ -146,10 +125,13 @@ pub(super) fn decide(
     let items = u32::try_from(read.facts.len()).unwrap_or(u32::MAX);
     let mut outcome = Outcome::new(Code::Ok, Next::Again { at: plan.at }, String::new());
     let mut new_items = 0;
-    for mut fact in read.facts {
+    let mut facts = read.facts;
+    let unstable = identity::settle(&mut facts, known, lease.task.id, &house.key);
+    for mut fact in facts {
         fact.fetch = fetch;
-        match known.entries.get(&fact.id) {
-            Some(row) if row.content_hash == fact.content_hash => outcome.seen.push(fact.id),
+        believe_dates(&mut fact.entry, at);
+        match identity::content(known, &fact) {
+            Some(before) if before == fact.content_hash => outcome.seen.push(fact.id),
             previous => {
                 new_items += u32::from(previous.is_none());
                 outcome.discovered.extend(page(lease, &fact));
@@ -157,7 +139,8 @@ pub(super) fn decide(
             }
         }
     }
-    outcome.reason = format!("{items} entries, {new_items} new; {}", plan.reason);
+    let ids = if unstable { ", its ids do not last and are not used" } else { "" };
+    outcome.reason = format!("{items} entries, {new_items} new{ids}; {}", plan.reason);
     outcome.validators = Some((carried.validators, carried.final_url));
     outcome.feed = Some(FeedFact {
         based_on: known.feed.version,
@@ -173,6 +156,15 @@ pub(super) fn decide(
         new_items,
     });
     outcome
+}
+
+/// A date in the future is no fact: it stays as it was written, and the entry is ordered by when we
+/// first saw it. What could be read need not be kept as it was written.
+fn believe_dates(entry: &mut Entry, at: Ts) {
+    let latest = at.after(AHEAD);
+    entry.published = entry.published.filter(|published| *published <= latest);
+    entry.updated = entry.updated.filter(|updated| *updated <= latest);
+    entry.published_raw = entry.published_raw.take().filter(|_| entry.published.is_none());
 }
 
 /// The page that an entry links to.
