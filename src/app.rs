@@ -178,8 +178,7 @@ pub async fn run(
     let locks = lock(config)?;
     let store = take_up(config, clock, &stop).await?;
     let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
-    let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
-    let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
+    let (client, guard) = client(config, clock)?;
 
     let sinks_stop = CancellationToken::new();
     let sinks = TaskTracker::new();
@@ -361,8 +360,7 @@ fn archive_settings(config: &Config) -> archive::Settings {
 
 /// Fetches one page for a person, behind the guard, within the limits, and follows redirects.
 pub async fn fetch_page(config: &Config, clock: &Clock, url: Url) -> Result<Exchange, FetchError> {
-    let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
-    let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
+    let (client, guard) = client(config, clock)?;
     let mut url = url;
     let mut left = config.fetch.max_redirects;
     loop {
@@ -375,6 +373,13 @@ pub async fn fetch_page(config: &Config, clock: &Clock, url: Url) -> Result<Exch
         }
         left -= 1;
     }
+}
+
+/// The client, and the guard that it stands behind.
+pub fn client(config: &Config, clock: &Clock) -> Result<(Client, Guard), FetchError> {
+    let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
+    let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
+    Ok((client, guard))
 }
 
 fn client_settings(config: &Config) -> ClientSettings {

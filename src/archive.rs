@@ -231,8 +231,13 @@ impl Archive {
 
     /// Reads a record back.
     pub fn read(&self, raw: &RawRef) -> Result<OwnedRecord, ArchiveError> {
-        let closed = self.settings.dir.join(&raw.segment);
-        let open = self.settings.dir.join(format!("{}{OPEN}", raw.segment));
+        Self::read_from(&self.settings.dir, raw)
+    }
+
+    /// Reads a record in a directory that another process may be writing to.
+    pub fn read_from(dir: &Path, raw: &RawRef) -> Result<OwnedRecord, ArchiveError> {
+        let closed = dir.join(&raw.segment);
+        let open = dir.join(format!("{}{OPEN}", raw.segment));
         let (mut file, path) = match File::open(&closed) {
             Ok(file) => (file, closed),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

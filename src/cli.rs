@@ -23,6 +23,7 @@ mod migrate;
 mod move_;
 mod once;
 mod out;
+mod parse;
 mod places;
 mod restore;
 mod run;
@@ -106,6 +107,7 @@ enum Command {
     Article(article::Command),
     Explain(explain::Args),
     Extract(extract::Args),
+    Parse(parse::Args),
     #[command(subcommand)]
     Migrate(migrate::Command),
     #[command(subcommand)]
@@ -171,6 +173,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Article(command) => article::run(command, context).await,
         Command::Explain(args) => explain::run(args, context).await,
         Command::Extract(args) => extract::run(args, context).await,
+        Command::Parse(args) => parse::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),
         Command::Backup(args) => backup::run(args, context).await,

@@ -6,6 +6,7 @@
 
 mod article;
 mod feed;
+mod identity;
 mod poll;
 mod robots;
 mod sitemap;
@@ -184,10 +185,13 @@ fn read_answer(
     };
     let read = match kind {
         Kind::Feed => feed::read(lease, response, &body, house).map(|read| {
-            ask.entries = read.ids();
+            ask.entries = read.asked();
             What::Feed(Box::new(read), carried)
         }),
-        Kind::Sitemap => sitemap::read(&body).map(|read| What::Sitemap(Box::new(read), carried)),
+        Kind::Sitemap => sitemap::read(&lease.task, &body).map(|read| {
+            ask.robots = read.origin.clone();
+            What::Sitemap(Box::new(read), carried)
+        }),
         Kind::Article => article::read(response, &body, house).map(|read| {
             ask.evidence = Some(lease.task.url_hash);
             What::Page(Box::new(read), carried)

@@ -1,5 +1,10 @@
 //! `feedmill source`: the publishers that are followed.
 
+mod diff;
+mod lists;
+
+use std::path::PathBuf;
+
 use clap::Subcommand;
 use feedmill_formats::url::Url;
 use serde_json::json;
@@ -23,6 +28,18 @@ pub(super) enum Command {
         /// The source's name or id
         name: String,
     },
+    /// Shows what its feeds changed between their last two forms, told or not
+    Diff {
+        /// The source's name or id
+        name: String,
+    },
+    /// Adds a source for each feed of an OPML file
+    Import {
+        /// The OPML file
+        file: PathBuf,
+    },
+    /// Prints the feeds of all sources as OPML
+    Export,
     /// Forgets a source; its articles stay
     Remove {
         /// The source's name or id
@@ -106,6 +123,9 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         Command::Add(args) => add(args, context).await,
         Command::List => list(context).await,
         Command::Show { name } => show(name, context).await,
+        Command::Diff { name } => diff::run(name, context).await,
+        Command::Import { file } => lists::import(file, context).await,
+        Command::Export => lists::export(context).await,
         Command::Remove { name, yes } => remove(name, *yes, context).await,
         Command::Enable { name } => {
             let source = context.store().await?.set_enabled(name, None).await?;

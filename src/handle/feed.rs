@@ -1,6 +1,5 @@
 //! Feeds: entries that are new or changed, and the pages that they link to.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use feedmill_formats::feed::{self, Feed, FeedError};
@@ -8,12 +7,15 @@ use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 
 use super::poll::{Brought, seconds, went_well};
-use super::{Carried, House};
+use super::{Carried, House, identity};
 use crate::model::{
     Code, Enclosure, Entry, EntryFact, EntryId, FetchId, Kind, Known, Lease, NewTask, Next, Origin,
     Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
 };
 use crate::schedule::Document;
+
+/// Clocks and zones are wrong by this much and no more.
+const AHEAD: Duration = Duration::from_hours(24);
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -23,8 +25,8 @@ pub(super) struct Read {
 }
 
 impl Read {
-    pub(super) fn ids(&self) -> Vec<EntryId> {
-        self.facts.iter().map(|fact| fact.id).collect()
+    pub(super) fn asked(&self) -> Vec<(EntryId, Option<UrlHash>)> {
+        self.facts.iter().map(|fact| (fact.id, fact.link_hash)).collect()
     }
 }
 
@@ -45,38 +47,15 @@ pub(super) fn read(
         };
         (code, error.to_string())
     })?;
-    let mut seen = HashSet::new();
-    let facts = feed
-        .entries
-        .iter()
-        .map(|entry| fact(lease.task.id, entry, house))
-        .filter(|fact| seen.insert(fact.id))
-        .collect();
+    let facts = feed.entries.iter().map(|entry| fact(lease.task.id, entry, house));
+    let facts = identity::once(facts);
     Ok(Read { feed, facts, body_hash: Sha256::digest(body).into() })
 }
 
-/// The feed's own id of an entry, else a hash over what tells it from others.
-fn uid(feed: TaskId, entry: &feed::Entry) -> String {
-    match entry.id.as_deref().map(str::trim).filter(|id| !id.is_empty()) {
-        Some(id) => format!("guid:{id}"),
-        None => {
-            let mut hash = Sha256::new();
-            for part in
-                [entry.link.as_deref(), entry.title.as_deref(), entry.published_raw.as_deref()]
-            {
-                hash.update(part.unwrap_or_default().as_bytes());
-                hash.update([0]);
-            }
-            hash.update(feed.uuid().as_bytes());
-            let digest: [u8; 32] = hash.finalize().into();
-            format!("hash:{}", UrlHash::from_bytes(digest))
-        }
-    }
-}
-
 fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
-    let uid = uid(feed, entry);
     let link = entry.link.as_deref().and_then(|link| web::parse(link).ok());
+    let key = link.map(|link| web::key(&link, &house.key));
+    let uid = identity::uid(feed, entry, key.as_deref());
     let kept = Entry {
         uid: uid.clone(),
         canonical_link: entry.link.clone(),
@@ -95,7 +74,7 @@ fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
             .map(|e| Enclosure { url: e.url.clone(), mime: e.mime.clone(), length: e.length })
             .collect(),
         published: entry.published,
-        published_raw: entry.published_raw.clone().filter(|_| entry.published.is_none()),
+        published_raw: entry.published_raw.clone(),
         updated: entry.updated,
     };
     let slice = u64::try_from(entry.raw.start)
@@ -106,7 +85,7 @@ fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
         id: EntryId::of(feed, &uid),
         content_hash: content_hash(&kept),
         entry: kept,
-        link_hash: link.map(|link| UrlHash::of(&web::key(&link, &house.key))),
+        link_hash: key.as_deref().map(UrlHash::of),
         fetch: None,
         slice,
     }
@@ -143,14 +122,19 @@ pub(super) fn decide(
     at: Ts,
     house: &House,
 ) -> Outcome {
+    let mut read = read;
+    let unstable = identity::settle(&mut read.facts, known, lease.task.id, &house.key);
+    for fact in &mut read.facts {
+        fact.fetch = fetch;
+        believe_dates(&mut fact.entry, at);
+    }
     let brought = brought(&read, known, at);
     let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
     let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
-    for mut fact in read.facts {
-        fact.fetch = fetch;
-        match known.entries.get(&fact.id) {
-            Some(row) if row.content_hash == fact.content_hash => outcome.seen.push(fact.id),
+    for fact in read.facts {
+        match identity::content(known, &fact) {
+            Some(before) if before == fact.content_hash => outcome.seen.push(fact.id),
             _ => {
                 outcome.discovered.extend(page(lease, &fact));
                 outcome.entries.push(fact);
@@ -158,7 +142,8 @@ pub(super) fn decide(
         }
     }
     let (items, new) = (brought.items, polled.fact.new_items);
-    outcome.reason = format!("{items} entries, {new} new; {}", polled.decision.reason);
+    let ids = if unstable { ", its ids do not last and are not used" } else { "" };
+    outcome.reason = format!("{items} entries, {new} new{ids}; {}", polled.decision.reason);
     outcome.validators = Some((carried.validators, carried.final_url));
     let state = &mut polled.fact.state;
     state.title = read.feed.title.or_else(|| state.title.take());
@@ -183,7 +168,7 @@ fn brought(read: &Read, known: &Known, at: Ts) -> Brought {
         // A date in the future says nothing about when it was published.
         let date = fact.entry.published.or(fact.entry.updated).filter(|date| *date <= at);
         brought.recent.extend(date.map(seconds));
-        if !known.entries.contains_key(&fact.id) {
+        if identity::content(known, fact).is_none() {
             match date {
                 Some(date) => brought.dated.push(seconds(date)),
                 None => brought.undated += 1,
@@ -192,6 +177,15 @@ fn brought(read: &Read, known: &Known, at: Ts) -> Brought {
     }
     brought.recent.sort_unstable();
     brought
+}
+
+/// A date in the future is no fact: it stays as it was written, and the entry is ordered by when we
+/// first saw it. What could be read need not be kept as it was written.
+fn believe_dates(entry: &mut Entry, at: Ts) {
+    let latest = at.after(AHEAD);
+    entry.published = entry.published.filter(|published| *published <= latest);
+    entry.updated = entry.updated.filter(|updated| *updated <= latest);
+    entry.published_raw = entry.published_raw.take().filter(|_| entry.published.is_none());
 }
 
 /// The page that an entry links to.

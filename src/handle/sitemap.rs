@@ -1,22 +1,40 @@
 //! Sitemaps: pages that are new enough, and further sitemaps.
+//!
+//! A site's home page in place of a sitemap means that its sitemaps are to be found: robots.txt names
+//! them, or else they are where they usually are.
 
-use feedmill_formats::sitemap::{self, Sitemap, SitemapError, SitemapUrl};
+use feedmill_formats::robots::Robots;
+use feedmill_formats::sitemap::{self, Sitemap, SitemapError};
 use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 
 use super::feed::found;
 use super::poll::{Brought, went_well};
 use super::{Carried, House, unchanged};
-use crate::model::{Code, Kind, Known, Lease, Next, Origin, Outcome, Ts};
+use crate::model::{Code, Kind, Known, Lease, Next, Origin, Outcome, Task, Ts, Verdict};
+
+/// Where sitemaps usually are.
+const USUAL: [&str; 3] = ["/sitemap.xml", "/news-sitemap.xml", "/sitemap_index.xml"];
 
 #[derive(Debug)]
 pub(super) struct Read {
     sitemap: Sitemap,
     body_hash: [u8; 32],
+    /// The site whose home page it is, in place of a sitemap.
+    pub(super) origin: Option<String>,
 }
 
-pub(super) fn read(body: &[u8]) -> Result<Read, (Code, String)> {
-    let sitemap = sitemap::parse(body, &sitemap::Limits::default()).map_err(|error| {
+pub(super) fn read(task: &Task, body: &[u8]) -> Result<Read, (Code, String)> {
+    let body_hash = Sha256::digest(body).into();
+    let read = sitemap::parse(body, &sitemap::Limits::default());
+    if read == Err(SitemapError::HtmlNotSitemap) {
+        let home = web::parse(&task.url).ok().filter(|url| url.path() == "/");
+        if let Some(home) = home {
+            let origin = Some(web::origin(&home));
+            return Ok(Read { sitemap: Sitemap::default(), body_hash, origin });
+        }
+    }
+    let sitemap = read.map_err(|error| {
         let code = match error {
             SitemapError::EmptyBody => Code::Empty,
             SitemapError::TooLarge(_) => Code::TooLarge,
@@ -25,7 +43,16 @@ pub(super) fn read(body: &[u8]) -> Result<Read, (Code, String)> {
         };
         (code, error.to_string())
     })?;
-    Ok(Read { sitemap, body_hash: Sha256::digest(body).into() })
+    Ok(Read { sitemap, body_hash, origin: None })
+}
+
+/// The sitemaps of a site, by its robots.txt or where they usually are.
+fn of_site(origin: &str, known: &Known) -> Vec<String> {
+    let named = match known.robots.as_ref().map(|copy| &copy.verdict) {
+        Some(Verdict::Rules(text)) => Robots::parse(text.as_bytes()).sitemaps().to_vec(),
+        Some(Verdict::AllowAll) | None => Vec::new(),
+    };
+    if named.is_empty() { USUAL.map(|path| format!("{origin}{path}")).to_vec() } else { named }
 }
 
 pub(super) fn decide(
@@ -36,24 +63,24 @@ pub(super) fn decide(
     at: Ts,
     house: &House,
 ) -> Outcome {
-    if known.feed.body_hash == Some(read.body_hash) {
+    if read.origin.is_none() && known.feed.body_hash == Some(read.body_hash) {
         return unchanged(lease, Code::Ok, "the same as last time", carried, known, at, house);
     }
-    let fresh = |lastmod: Option<Ts>| {
-        house.sitemap_max_age.is_zero()
-            || lastmod.is_none_or(|lastmod| at.since(lastmod) <= house.sitemap_max_age)
-    };
+    let since = at.before(house.sitemap_max_age);
+    let all = house.sitemap_max_age.is_zero();
     let base = web::parse(&carried.final_url).ok();
     let absolute = |loc: &str| match &base {
         Some(base) => web::join(base, loc).map(|url| url.to_string()).ok(),
         None => Some(loc.to_owned()),
     };
     let items = read.sitemap.urls.len() + read.sitemap.children.len();
-    let pages = read.sitemap.urls.iter().filter(|url| fresh(dated(url)));
+    let site = read.origin.as_deref().map(|origin| of_site(origin, known)).unwrap_or_default();
+    let pages = read.sitemap.urls.iter().filter(|page| all || page.may_be_since(since));
     let pages = pages.filter_map(|url| absolute(&url.loc));
     let pages = pages.map(|url| found(lease, url, Kind::Article, Origin::Sitemap));
-    let children = read.sitemap.children.iter().filter(|child| fresh(child.lastmod));
-    let children = children.filter_map(|child| absolute(&child.loc));
+    let children = read.sitemap.children.iter().filter(|child| all || child.may_be_since(since));
+    let children = children.map(|child| child.loc.as_str()).chain(site.iter().map(String::as_str));
+    let children = children.filter_map(absolute);
     let children = children
         .filter(|url| *url != lease.task.url)
         .map(|url| found(lease, url, Kind::Sitemap, Origin::Sitemap));
@@ -72,9 +99,4 @@ pub(super) fn decide(
     outcome.feed = Some(polled.fact);
     outcome.events = polled.events;
     outcome
-}
-
-/// The date of a line: the news extension knows best.
-fn dated(url: &SitemapUrl) -> Option<Ts> {
-    url.news.as_ref().and_then(|news| news.published).max(url.lastmod)
 }

@@ -14,8 +14,8 @@ pub struct Ask {
     pub feed: Option<TaskId>,
     /// What other channels of this source brought since that one had news.
     pub siblings: Option<SourceId>,
-    /// Which of these entries are known.
-    pub entries: Vec<EntryId>,
+    /// Which of these entries are known, or else which entry of the feed has the page.
+    pub entries: Vec<(EntryId, Option<UrlHash>)>,
     /// The kept copy of this origin's robots.txt.
     pub robots: Option<String>,
     /// What feeds said about the page with this identity.
@@ -33,6 +33,8 @@ pub struct Known {
     pub price: Option<f64>,
     /// Content hash by entry.
     pub entries: HashMap<EntryId, KnownEntry>,
+    /// The feed's last entry with the page, for entries that are not known.
+    pub by_link: HashMap<UrlHash, LinkedEntry>,
     /// The kept copy of robots.txt.
     pub robots: Option<RobotsState>,
     /// What a feed said about the page.
@@ -42,6 +44,21 @@ pub struct Known {
 /// What is known of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownEntry {
+    /// Its content when last seen.
+    pub content_hash: [u8; 32],
+}
+
+/// An entry that links to a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkedEntry {
+    /// Which one.
+    pub id: EntryId,
+    /// What it is known by.
+    pub uid: String,
+    /// Its title when last seen.
+    pub title: Option<String>,
+    /// The date it has.
+    pub published: Option<Ts>,
     /// Its content when last seen.
     pub content_hash: [u8; 32],
 }

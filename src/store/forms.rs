@@ -8,7 +8,8 @@ use serde_json::json;
 use super::PriceNote;
 use crate::db::DbError;
 use crate::model::{
-    Entry, EventKind, Evidence, Kind, NewEvent, NewSource, NewTask, Origin, Source, SourceId,
+    Entry, EntryId, EventKind, Evidence, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin,
+    Source, SourceId,
 };
 
 /// How hard article texts are compressed.
@@ -44,6 +45,12 @@ pub(super) fn unpack(packed: &[u8]) -> Result<String, DbError> {
     let corrupt = |value: String| DbError::Corrupt { what: "article text", value };
     let text = decode::unzstd(packed, TEXT_LIMIT).map_err(|error| corrupt(error.to_string()))?;
     String::from_utf8(text).map_err(|error| corrupt(error.to_string()))
+}
+
+/// What tells whether an item with the page of this entry is this entry.
+pub(super) fn linked(id: EntryId, content_hash: [u8; 32], entry: Entry) -> LinkedEntry {
+    let Entry { uid, title, published, .. } = entry;
+    LinkedEntry { id, uid, title, published, content_hash }
 }
 
 /// What a feed's entry says about the page that it links to.

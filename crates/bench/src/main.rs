@@ -7,11 +7,11 @@ mod extract;
 mod features;
 mod frontier;
 mod pages;
+mod parse;
 mod report;
 mod schedule;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -39,6 +39,8 @@ enum Bench {
     Extract(extract::Args),
     /// What the article models are told about the pages of corpora, for train/train.py
     Features(features::Args),
+    /// Feeds: megabytes per CPU-second beside other parsers
+    Parse(parse::Args),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -52,13 +54,8 @@ fn main() -> anyhow::Result<ExitCode> {
             features::run(args)?;
             return Ok(ExitCode::SUCCESS);
         }
+        Bench::Parse(args) => parse::run(args)?,
     };
     report.print(cli.json)?;
     Ok(ExitCode::from(u8::from(!report.passed())))
-}
-
-/// CPU time of this process, all threads.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use serde::Serialize;
 
 /// Which side of a limit is good.
@@ -71,4 +73,18 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// CPU time of this process, all threads.
+pub(crate) fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// The most memory that this process had at once.
+pub(crate) fn rss_mb() -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).context("no VmHWM")?;
+    let kb: f64 = line.split_whitespace().nth(1).context("no figure")?.parse()?;
+    Ok(kb / 1000.0)
 }

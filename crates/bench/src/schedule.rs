@@ -227,7 +227,7 @@ fn decisions(feeds: usize, report: &mut Report) {
     let mut measured = Duration::ZERO;
     let mut rounds = 0u32;
     for round in 0..3u32 {
-        let before = crate::cpu_time();
+        let before = crate::report::cpu_time();
         for feed in 0..feeds {
             // Windows of several lengths; later, every fourth poll brings something.
             let at = start + round * 7200 + (feed as u32).wrapping_mul(2_654_435_761) % 3600;
@@ -241,7 +241,7 @@ fn decisions(feeds: usize, report: &mut Report) {
             ours.succeeded(feed, &Found { at, dated, undated: 0, items, recent: dated }, &hints);
         }
         if round > 0 {
-            measured += crate::cpu_time() - before;
+            measured += crate::report::cpu_time() - before;
             rounds += 1;
         }
     }

@@ -31,6 +31,8 @@ pub struct Decoded<'a> {
     pub encoding: &'static str,
     /// Whether something could not be decoded and stands as U+FFFD.
     pub replaced: bool,
+    /// An encoding that header or document name and that is not the one it is in.
+    pub conflict: Option<&'static str>,
 }
 
 /// Decodes a document: by its byte order mark, else as the header says, else as it says itself,
@@ -38,25 +40,41 @@ pub struct Decoded<'a> {
 #[must_use]
 pub fn decode<'a>(bytes: &'a [u8], content_type: Option<&str>, markup: Markup) -> Decoded<'a> {
     if let Some((encoding, length)) = Encoding::for_bom(bytes) {
-        return decoded(bytes.get(length..).unwrap_or_default(), encoding);
+        let bytes = bytes.get(length..).unwrap_or_default();
+        let said = [content_type.and_then(header_charset), own_charset(bytes, markup)];
+        return decoded(bytes, encoding, said);
     }
     if let Some(encoding) = wide_without_mark(bytes) {
-        return decoded(bytes, encoding);
+        return decoded(bytes, encoding, [None, None]);
     }
     let said = [content_type.and_then(header_charset), own_charset(bytes, markup)];
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return decoded(bytes, not_utf8(bytes, said));
+        return decoded(bytes, not_utf8(bytes, said), said);
     };
     let declared = said.into_iter().flatten().next().unwrap_or(UTF_8);
     if declared == UTF_8 || is_surely_utf8(text, declared) {
-        return Decoded { text: Cow::Borrowed(text), encoding: UTF_8.name(), replaced: false };
+        // Plain ASCII is the same in all of them.
+        let said = if text.is_ascii() { [None, None] } else { said };
+        let (text, conflict) = (Cow::Borrowed(text), conflict(UTF_8, said));
+        return Decoded { text, encoding: UTF_8.name(), replaced: false, conflict };
     }
-    decoded(bytes, declared)
+    decoded(bytes, declared, said)
 }
 
-fn decoded<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Decoded<'a> {
+type Said = [Option<&'static Encoding>; 2];
+
+fn decoded<'a>(bytes: &'a [u8], encoding: &'static Encoding, said: Said) -> Decoded<'a> {
     let (text, replaced) = encoding.decode_without_bom_handling(bytes);
-    Decoded { text, encoding: encoding.name(), replaced }
+    let conflict = if bytes.is_ascii() { None } else { conflict(encoding, said) };
+    Decoded { text, encoding: encoding.name(), replaced, conflict }
+}
+
+/// What was said and is not so; UTF-16 is decided by a mark, whatever is said in it.
+fn conflict(is: &'static Encoding, said: Said) -> Option<&'static str> {
+    if is == UTF_16LE || is == UTF_16BE {
+        return None;
+    }
+    said.into_iter().flatten().find(|said| *said != is).map(Encoding::name)
 }
 
 /// Text that is valid UTF-8 beyond ASCII is hardly ever anything else. A few pairs of letters of
@@ -67,7 +85,7 @@ fn is_surely_utf8(text: &str, declared: &'static Encoding) -> bool {
 }
 
 /// The encoding of bytes that are not valid UTF-8, whatever was said.
-fn not_utf8(bytes: &[u8], said: [Option<&'static Encoding>; 2]) -> &'static Encoding {
+fn not_utf8(bytes: &[u8], said: Said) -> &'static Encoding {
     let is_damaged_utf8 = is_mostly_utf8(bytes);
     let fits = |encoding: &&'static Encoding| {
         if *encoding == UTF_8 {

@@ -9,6 +9,7 @@ pub mod charset;
 pub mod date;
 pub mod decode;
 pub mod feed;
+pub mod opml;
 pub mod robots;
 pub mod simhash;
 pub mod sitemap;

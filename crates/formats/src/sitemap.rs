@@ -1,6 +1,7 @@
-//! Sitemaps and sitemap indexes, as XML or as a list of addresses, plain or gzipped.
+//! Sitemaps and sitemap indexes, as XML, as a list of addresses or as a feed, plain or gzipped.
 //!
-//! A broken entry costs that entry. Nothing external is loaded, and every size has a limit.
+//! A broken entry costs that entry. Nothing external is loaded, and every size has a limit: the
+//! document is read in one pass, and beside it only the addresses are held.
 
 use std::borrow::Cow;
 
@@ -9,6 +10,7 @@ use serde::Serialize;
 use crate::charset::{self, Markup};
 use crate::date::{self, Ts};
 use crate::decode::{self, DecodeError};
+use crate::feed::{self, FeedError};
 use crate::xml::{Node, Scanner, Tag, local, text};
 
 /// The most that is taken from one sitemap.
@@ -99,6 +101,54 @@ pub struct SitemapUrl {
     pub lastmod: Option<Ts>,
     /// What a news sitemap says of it.
     pub news: Option<News>,
+    /// Pictures on it.
+    pub images: Vec<String>,
+    /// Films on it.
+    pub videos: Vec<Video>,
+    /// The same page in other languages.
+    pub alternates: Vec<Alternate>,
+}
+
+impl SitemapUrl {
+    /// The date of the page: the news extension knows best.
+    #[must_use]
+    pub fn date(&self) -> Option<Ts> {
+        self.news.as_ref().and_then(|news| news.published).max(self.lastmod)
+    }
+
+    /// Whether it may have changed since then; without a date it may.
+    #[must_use]
+    pub fn may_be_since(&self, since: Ts) -> bool {
+        self.date().is_none_or(|date| date >= since)
+    }
+}
+
+impl Child {
+    /// Whether it may have changed since then; without a date it may.
+    #[must_use]
+    pub fn may_be_since(&self, since: Ts) -> bool {
+        self.lastmod.is_none_or(|date| date >= since)
+    }
+}
+
+/// A film on a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Video {
+    /// Its title.
+    pub title: Option<String>,
+    /// The film itself, or else its player.
+    pub url: Option<String>,
+    /// When it was published.
+    pub published: Option<Ts>,
+}
+
+/// A page in another language.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Alternate {
+    /// The language.
+    pub language: Option<String>,
+    /// Where it is.
+    pub url: String,
 }
 
 /// What a news sitemap says of an article.
@@ -125,7 +175,33 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<Sitemap, SitemapError> {
     if start.is_empty() {
         return Err(SitemapError::EmptyBody);
     }
-    if start.starts_with('<') { read_xml(start, limits) } else { read_lines(start, limits) }
+    if !start.starts_with('<') {
+        return read_lines(start, limits);
+    }
+    match read_xml(start, limits) {
+        Err(SitemapError::NotASitemap) => read_feed(&body, limits),
+        read => read,
+    }
+}
+
+/// A feed lists pages too.
+fn read_feed(body: &[u8], limits: &Limits) -> Result<Sitemap, SitemapError> {
+    let most = feed::Limits { bytes: limits.bytes, items: limits.urls, ..feed::Limits::default() };
+    let feed = feed::parse(body, None, "", &most).map_err(|error| match error {
+        FeedError::HtmlNotFeed => SitemapError::HtmlNotSitemap,
+        _ => SitemapError::NotASitemap,
+    })?;
+    let mut sitemap = Sitemap::default();
+    for entry in feed.entries {
+        match entry.link.filter(|link| is_web(link)) {
+            Some(loc) => {
+                let lastmod = entry.updated.max(entry.published);
+                sitemap.urls.push(SitemapUrl { loc, lastmod, ..SitemapUrl::default() });
+            }
+            None => sitemap.warn("bad_url", entry.id.as_deref().unwrap_or_default()),
+        }
+    }
+    Ok(sitemap)
 }
 
 fn inflated<'a>(body: &'a [u8], limits: &Limits) -> Result<Cow<'a, [u8]>, SitemapError> {
@@ -158,12 +234,13 @@ fn read_xml(document: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
     let item = if root == "sitemapindex" { "sitemap" } else { "url" };
     let mut sitemap = Sitemap::default();
     let mut page: Option<SitemapUrl> = None;
+    let mut part = Part::Page;
     // Text directly in an item: its address, where the element for it was forgotten.
     let mut stray = String::new();
     let mut is_closed = false;
     loop {
         match scanner.next() {
-            Node::Open(tag) if tag.local() == item => {
+            Node::Open(tag) if part == Part::Page && tag.local() == item => {
                 // The end tag of the one before may have been forgotten.
                 sitemap.add(page.replace(SitemapUrl::default()), &mut stray, root);
                 if tag.empty {
@@ -172,13 +249,23 @@ fn read_xml(document: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
             }
             Node::Open(tag) => {
                 if let Some(page) = &mut page {
-                    let text = text_of(&mut scanner, &tag);
-                    sitemap.field(page, &tag, text);
+                    match Part::of(&tag, page) {
+                        Some(opened) if !tag.empty => part = opened,
+                        Some(_) => {}
+                        None => {
+                            let text = text_of(&mut scanner, &tag);
+                            sitemap.field(page, part, &tag, text);
+                        }
+                    }
                 }
             }
-            Node::Close(name) if local(name) == item => sitemap.add(page.take(), &mut stray, root),
+            Node::Close(name) if local(name) == item => {
+                part = Part::Page;
+                sitemap.add(page.take(), &mut stray, root);
+            }
+            Node::Close(name) if part.is_closed_by(name) => part = Part::Page,
             Node::Close(name) => is_closed |= local(name) == root,
-            Node::Text(text) if page.is_some() => stray.push_str(&text),
+            Node::Text(text) if page.is_some() && part == Part::Page => stray.push_str(&text),
             Node::Text(_) => {}
             Node::End => break,
         }
@@ -190,6 +277,49 @@ fn read_xml(document: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
         sitemap.warn("truncated", root);
     }
     Ok(sitemap)
+}
+
+/// What of a page an element belongs to: each part has locations, titles and dates of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Page,
+    News,
+    Image,
+    Video,
+    /// A part that nobody here knows.
+    Other,
+}
+
+impl Part {
+    /// The most pictures, films or languages of one page.
+    const MOST: usize = 1_000;
+
+    /// The part that the element opens.
+    fn of(tag: &Tag<'_>, page: &mut SitemapUrl) -> Option<Self> {
+        match tag.local() {
+            "news" => Some(Self::News),
+            "image" => Some(Self::Image),
+            "video" => {
+                if page.videos.len() < Self::MOST {
+                    page.videos.push(Video::default());
+                }
+                Some(Self::Video)
+            }
+            "PageMap" | "mobile" => Some(Self::Other),
+            _ => None,
+        }
+    }
+
+    fn is_closed_by(self, name: &str) -> bool {
+        let own = match self {
+            Self::Page => return false,
+            Self::News => "news",
+            Self::Image => "image",
+            Self::Video => "video",
+            Self::Other => return matches!(local(name), "PageMap" | "mobile"),
+        };
+        local(name) == own
+    }
 }
 
 /// The kind of the document, by its root element.
@@ -233,19 +363,36 @@ fn text_of(scanner: &mut Scanner<'_>, tag: &Tag<'_>) -> Option<String> {
 }
 
 impl Sitemap {
-    fn field(&mut self, page: &mut SitemapUrl, tag: &Tag<'_>, text: Option<String>) {
-        let Some(text) = text else { return };
-        // Images and videos have locations, titles and dates of their own.
-        if tag.name.starts_with("image:") || tag.name.starts_with("video:") {
-            return;
+    fn field(&mut self, page: &mut SitemapUrl, part: Part, tag: &Tag<'_>, text: Option<String>) {
+        if tag.kind() == "link" && page.alternates.len() < Part::MOST {
+            let language = tag.attribute("hreflang");
+            let url = tag.attribute("href").filter(|url| is_web(url));
+            page.alternates.extend(url.map(|url| Alternate { language, url }));
         }
-        match &*tag.kind() {
-            "loc" => page.loc = text,
-            "lastmod" => page.lastmod = self.date(&text),
-            "publication_date" => news(page).published = self.date(&text),
-            "title" => news(page).title = Some(text::plain(&text)),
-            "name" => news(page).publication = Some(text::plain(&text)),
-            "language" => news(page).language = Some(text),
+        let Some(text) = text else { return };
+        match (part, &*tag.kind()) {
+            (Part::Page, "loc") => page.loc = text,
+            (Part::Page, "lastmod") => page.lastmod = self.date(&text),
+            // The elements of the news part are known by their names, wherever they stand.
+            (Part::Page | Part::News, "publication_date") => {
+                news(page).published = self.date(&text);
+            }
+            (Part::Page | Part::News, "title") => news(page).title = Some(text::plain(&text)),
+            (Part::Page | Part::News, "name") => news(page).publication = Some(text::plain(&text)),
+            (Part::Page | Part::News, "language") => news(page).language = Some(text),
+            (Part::Image, "loc") if page.images.len() < Part::MOST => page.images.push(text),
+            (Part::Video, name) => self.video(page, name, &text),
+            _ => {}
+        }
+    }
+
+    fn video(&mut self, page: &mut SitemapUrl, name: &str, text: &str) {
+        let Some(video) = page.videos.last_mut() else { return };
+        match name {
+            "title" => video.title = Some(text::plain(text)),
+            "content_loc" => video.url = Some(text.to_owned()),
+            "player_loc" => drop(video.url.get_or_insert_with(|| text.to_owned())),
+            "publication_date" => video.published = date::parse(text),
             _ => {}
         }
     }
@@ -342,6 +489,60 @@ mod tests {
     }
 
     #[test]
+    fn pictures_films_and_languages_belong_to_their_page() {
+        let sitemap = read(
+            "<urlset xmlns:i='x'><url><i:image><i:loc>https://example.com/a.jpg</i:loc><i:title>A</i:title>\
+             </i:image><loc>https://example.com/a</loc><video:video><video:title>V</video:title>\
+             <video:player_loc>https://example.com/p</video:player_loc>\
+             <video:content_loc>https://example.com/v.mp4</video:content_loc>\
+             <video:publication_date>2024-05</video:publication_date></video:video>\
+             <xhtml:link rel='alternate' hreflang='de' href='https://example.com/de'/>\
+             <PageMap><DataObject><Attribute name='title'>no</Attribute></DataObject></PageMap>\
+             <lastmod>2024</lastmod></url><url><loc>https://example.com/b</loc></url></urlset>",
+        );
+        let [page, _] = sitemap.urls.as_slice() else { panic!("{:?}", sitemap.urls) };
+        assert_eq!((page.loc.as_str(), page.news.as_ref()), ("https://example.com/a", None));
+        assert_eq!(page.images, ["https://example.com/a.jpg"]);
+        let video = &page.videos[0];
+        assert_eq!(video.title.as_deref(), Some("V"));
+        assert_eq!(video.url.as_deref(), Some("https://example.com/v.mp4"));
+        assert_eq!(video.published.unwrap().day(), "2024-05-01");
+        assert_eq!(page.alternates[0].url, "https://example.com/de");
+        assert_eq!(page.lastmod.unwrap().day(), "2024-01-01");
+    }
+
+    #[test]
+    fn a_feed_is_a_sitemap() {
+        let rss = read(
+            "<rss version='2.0'><channel><item><link>https://example.com/a</link>\
+             <pubDate>Wed, 01 May 2024 08:00:00 GMT</pubDate></item><item><guid>x</guid></item></channel></rss>",
+        );
+        assert_eq!((rss.urls.len(), rss.warnings[0].code), (1, "bad_url"));
+        assert_eq!(rss.urls[0].lastmod.unwrap().day(), "2024-05-01");
+        let atom = read(
+            "<feed xmlns='http://www.w3.org/2005/Atom'><entry><link href='https://example.com/a'/>\
+             <updated>2024-05-01T00:00:00Z</updated></entry></feed>",
+        );
+        assert_eq!(atom.urls[0].loc, "https://example.com/a");
+    }
+
+    #[test]
+    fn old_pages_are_told_from_new_ones_and_from_those_without_a_date() {
+        let since = date::parse("2024-05-02").unwrap();
+        let page =
+            |lastmod: &str| SitemapUrl { lastmod: date::parse(lastmod), ..SitemapUrl::default() };
+        for (lastmod, may) in
+            [("2024-05-01", false), ("2024-05-02", true), ("2025", true), ("", true)]
+        {
+            assert_eq!(page(lastmod).may_be_since(since), may, "{lastmod}");
+            let child = Child { loc: String::new(), lastmod: date::parse(lastmod) };
+            assert_eq!(child.may_be_since(since), may, "{lastmod}");
+        }
+        let news = Some(News { published: date::parse("2024-05-03"), ..News::default() });
+        assert!(SitemapUrl { news, ..page("2024-05-01") }.may_be_since(since));
+    }
+
+    #[test]
     fn an_index_has_children_only() {
         let sitemap = read(
             "<sitemapindex><sitemap><loc>https://example.com/1.xml</loc>\
@@ -401,7 +602,7 @@ mod tests {
         for (body, expected) in [
             (" \n", "empty_body"),
             ("<!DOCTYPE html><html><body>404</body></html>", "html_not_sitemap"),
-            ("<rss version='2.0'><channel/></rss>", "not_a_sitemap"),
+            ("<error>no</error>", "not_a_sitemap"),
             ("nothing here", "not_a_sitemap"),
             ("{\"urls\": []}", "not_a_sitemap"),
         ] {

@@ -10,8 +10,8 @@ use crate::db::postgres::{column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow};
 use crate::model::{
-    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, RobotsState, SourceId,
-    TaskId, Ts, UrlHash, Verdict,
+    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry, RobotsState,
+    SourceId, TaskId, Ts, UrlHash, Verdict,
 };
 use crate::store::forms::{self, PRICE, price};
 
@@ -29,6 +29,7 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
     }
     if !ask.entries.is_empty() {
         known.entries = entries(&tx, &ask.entries).await?;
+        known.by_link = linked(&tx, ask, &known.entries).await?;
     }
     if let Some(origin) = &ask.robots {
         known.robots = robots(&tx, origin).await?;
@@ -85,16 +86,38 @@ pub(super) async fn meta<C: GenericClient>(
 
 async fn entries<C: GenericClient>(
     client: &C,
-    ids: &[EntryId],
+    asked: &[(EntryId, Option<UrlHash>)],
 ) -> Result<HashMap<EntryId, KnownEntry>, DbError> {
     let sql = "SELECT id, content_hash FROM entry WHERE id = ANY($1::bytea[])";
-    let found = rows(client, sql, &[&column(ids, |id| id.0.as_slice())]).await?;
+    let found = rows(client, sql, &[&column(asked, |(id, _)| id.0.as_slice())]).await?;
     let mut known = HashMap::with_capacity(found.len());
     for row in &found {
         let content_hash = hash("entry", row, 1)?;
         known.insert(EntryId(hash("entry", row, 0)?), KnownEntry { content_hash });
     }
     Ok(known)
+}
+
+/// The feed's last entry with the page of each entry that is not known.
+async fn linked<C: GenericClient>(
+    client: &C,
+    ask: &Ask,
+    known: &HashMap<EntryId, KnownEntry>,
+) -> Result<HashMap<UrlHash, LinkedEntry>, DbError> {
+    let unknown = ask.entries.iter().filter(|(id, _)| !known.contains_key(id));
+    let pages: Vec<UrlHash> = unknown.filter_map(|(_, page)| *page).collect();
+    let Some(feed) = ask.feed.filter(|_| !pages.is_empty()) else { return Ok(HashMap::new()) };
+    let sql = "SELECT DISTINCT ON (link_hash) link_hash, id, content_hash, body FROM entry
+        WHERE feed_id = $1 AND link_hash = ANY($2::bytea[])
+        ORDER BY link_hash, last_seen DESC, row DESC";
+    let pages = column(&pages, |page| page.as_bytes().as_slice());
+    let mut linked = HashMap::new();
+    for row in &rows(client, sql, &[&feed.0, &pages]).await? {
+        let (id, content) = (EntryId(hash("entry", row, 1)?), hash("entry", row, 2)?);
+        let entry = forms::linked(id, content, forms::from_json("entry", row.try_get(3)?)?);
+        linked.insert(UrlHash::from_bytes(hash("entry", row, 0)?), entry);
+    }
+    Ok(linked)
 }
 
 pub(super) async fn robots<C: GenericClient>(

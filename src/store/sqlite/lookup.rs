@@ -6,17 +6,19 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::db::DbError;
 use crate::model::{
-    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, RobotsState, TaskId, Ts,
-    UrlHash, Verdict,
+    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry, RobotsState,
+    TaskId, Ts, UrlHash, Verdict,
 };
 use crate::store::forms::{self, PRICE, price};
 
 pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
+    let (entries, by_link) = entries(conn, ask)?;
     Ok(Known {
         feed: ask.feed.map(|id| feed(conn, id)).transpose()?.flatten().unwrap_or_default(),
         news_elsewhere: news_elsewhere(conn, ask)?,
         price: ask.feed.map(|_| meta(conn, PRICE)).transpose()?.flatten().and_then(price),
-        entries: entries(conn, &ask.entries)?,
+        entries,
+        by_link,
         robots: ask.robots.as_deref().map(|origin| robots(conn, origin)).transpose()?.flatten(),
         evidence: ask.evidence.map(|hash| evidence(conn, hash)).transpose()?.flatten(),
     })
@@ -68,16 +70,34 @@ pub(super) fn meta(conn: &Connection, key: &str) -> Result<Option<String>, DbErr
         .optional()?)
 }
 
-fn entries(conn: &Connection, ids: &[EntryId]) -> Result<HashMap<EntryId, KnownEntry>, DbError> {
+type Entries = (HashMap<EntryId, KnownEntry>, HashMap<UrlHash, LinkedEntry>);
+
+fn entries(conn: &Connection, ask: &Ask) -> Result<Entries, DbError> {
     let mut select = conn.prepare_cached("SELECT content_hash FROM entry WHERE id = ?1")?;
-    let mut known = HashMap::with_capacity(ids.len());
-    for id in ids {
+    let mut known = HashMap::with_capacity(ask.entries.len());
+    let mut by_link = HashMap::new();
+    for (id, link) in &ask.entries {
         let hash = select.query_row([id.0.as_slice()], |row| row.get(0)).optional()?;
         if let Some(content_hash) = hash {
             known.insert(*id, KnownEntry { content_hash });
+        } else if let (Some(feed), Some(link)) = (ask.feed, link)
+            && let Some(entry) = linked(conn, feed, *link)?
+        {
+            by_link.insert(*link, entry);
         }
     }
-    Ok(known)
+    Ok((known, by_link))
+}
+
+fn linked(conn: &Connection, feed: TaskId, page: UrlHash) -> Result<Option<LinkedEntry>, DbError> {
+    let mut select = conn.prepare_cached(
+        "SELECT id, content_hash, body FROM entry WHERE link_hash = ?1 AND feed_id = ?2
+         ORDER BY last_seen DESC, row DESC LIMIT 1",
+    )?;
+    let mut rows = select.query((page.as_bytes().as_slice(), feed.0))?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let body: String = row.get(2)?;
+    Ok(Some(forms::linked(EntryId(row.get(0)?), row.get(1)?, forms::from_json("entry", &body)?)))
 }
 
 pub(super) fn robots(conn: &Connection, origin: &str) -> Result<Option<RobotsState>, DbError> {

@@ -12,8 +12,7 @@ use feedmill::model::{Code, Lane, NewTask, Next, Outcome, SourceId};
 use feedmill::store::{Commit, Committed, SqliteStore, Store};
 
 use super::{rules, sitemaps, source, task};
-use crate::cpu_time;
-use crate::report::{Better, Report};
+use crate::report::{Better, Report, cpu_time, rss_mb};
 
 /// Addresses in a submission.
 const BATCH: usize = 1_000;
@@ -174,12 +173,4 @@ fn wal(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
-}
-
-/// The most memory that this process had at once.
-fn rss_mb() -> anyhow::Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).context("no VmHWM")?;
-    let kb: f64 = line.split_whitespace().nth(1).context("no figure")?.parse()?;
-    Ok(kb / 1000.0)
 }

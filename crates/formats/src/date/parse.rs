@@ -1,12 +1,15 @@
 //! Dates as publishers write them, read into instants.
 //!
-//! Lenient about form, strict about sense: a text with two readings, or a day that does not exist,
-//! is no date. It must never panic and never look at more than a short text.
+//! Lenient about form, strict about sense: a text with two readings is no date. A part that is one
+//! beyond its range is counted on, as the software that wrote it did: 31 June is 1 July. It must
+//! never panic and never look at more than a short text.
 
-use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::Offset;
+use std::borrow::Cow;
+
+use jiff::Timestamp;
 
 use super::Ts;
+use super::names::{half_day_word, month, named_zone};
 
 /// The longest text that is looked at: no date is longer, whatever its comments.
 const MAX_LEN: usize = 128;
@@ -21,7 +24,42 @@ pub fn parse(text: &str) -> Option<Ts> {
     if text.is_empty() || text.len() > MAX_LEN {
         return None;
     }
-    epoch(text).or_else(|| iso(text)).or_else(|| written(text))
+    let text = plain_digits(text);
+    epoch(&text).or_else(|| iso(&text)).or_else(|| written(&text))
+}
+
+/// Japanese, Chinese and Korean mark the parts of a date by signs, and put the half of the day
+/// before the time: `2020\u{5e74}1\u{6708}10\u{65e5} \u{5348}\u{5f8c}2:33`.
+fn plain_digits(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let (mut plain, mut half) = (text.to_owned(), "");
+    for (word, meaning) in half_day_word() {
+        if plain.contains(word) {
+            (plain, half) = (plain.replace(word, " "), meaning);
+        }
+    }
+    let mut done = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        match c {
+            '\u{5e74}' | '\u{b144}' | '\u{6708}' | '\u{c6d4}' => {
+                done.truncate(done.trim_end().len());
+                done.push('-');
+            }
+            '\u{65e5}' | '\u{c77c}' | '\u{79d2}' | '\u{cd08}' => done.push(' '),
+            '\u{6642}' | '\u{65f6}' | '\u{70b9}' | '\u{c2dc}' | '\u{5206}' | '\u{bd84}' => {
+                done.truncate(done.trim_end().len());
+                done.push(':');
+            }
+            '\u{a0}' | '\u{3000}' | '\u{202f}' => done.push(' '),
+            c => done.push(c),
+        }
+    }
+    if half.is_empty() {
+        return Cow::Owned(done.trim_end_matches([':', ' ']).replace("- ", "-"));
+    }
+    Cow::Owned(format!("{} {half}", done.trim_end_matches([':', ' ']).replace("- ", "-")))
 }
 
 /// Reads the date of an HTTP header; a bare number, as `Expires: 0`, is none.
@@ -47,13 +85,20 @@ fn epoch(text: &str) -> Option<Ts> {
 
 /// The year comes first: `2020-01-10T14:33:00Z`, `2020/1/10`, `20200110T143300`, `2020-010`.
 fn iso(text: &str) -> Option<Ts> {
+    if let Some(short) = short_iso(text) {
+        return instant(short, Clock::default(), 0);
+    }
     let mut at = Cursor(text);
-    let year = at.number(4, 4)?;
-    let date = iso_date(&mut at, i16::try_from(year).ok()?)?;
+    let date = iso_date(&mut at)?;
     at.spaces();
     let has_mark = at.eat(&['T', 't']);
     at.spaces();
     if at.0.is_empty() && !has_mark {
+        return instant(date, Clock::default(), 0);
+    }
+    // A day may have a zone, which does not move it.
+    if !has_mark && at.0.starts_with(['+', '-', 'Z', 'z']) {
+        zone(at.0.trim())?;
         return instant(date, Clock::default(), 0);
     }
     let mut clock = Clock::read(&mut at)?;
@@ -62,43 +107,89 @@ fn iso(text: &str) -> Option<Ts> {
     instant(date, clock, zone(at.0.trim())?)
 }
 
-fn iso_date(at: &mut Cursor<'_>, year: i16) -> Option<Date> {
+/// The forms of ISO 8601 of 1988 without a century that have one reading: `-03-12`, `-0312` (year
+/// and month), `03335` (year and day of the year).
+fn short_iso(text: &str) -> Option<Date> {
+    let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if text.len() == 5 && is_digits(text) {
+        let (year, day) = text.split_at_checked(2)?;
+        return day_of_year(full_year(year.parse().ok()?, 2), day.parse().ok()?);
+    }
+    let (year, month) = text.strip_prefix('-')?.split_at_checked(2)?;
+    let month = month.strip_prefix('-').unwrap_or(month);
+    let is_short = month.len() == 2 && is_digits(year) && is_digits(month);
+    is_short.then(|| date(full_year(year.parse().ok()?, 2), month.parse().ok()?, 1)).flatten()
+}
+
+fn iso_date(at: &mut Cursor<'_>) -> Option<Date> {
     const SEPARATORS: &[char] = &['-', '/', '.'];
+    let year = at.number(4, 4)?;
     if at.0.is_empty() {
-        return Date::new(year, 1, 1).ok();
+        return date(year, 1, 1);
     }
     if !at.eat(SEPARATORS) {
         let (month, day) = (at.number(2, 2)?, at.number(2, 2)?);
         return date(year, month, day);
     }
-    if let Some(day_of_year) = at.number(3, 3) {
-        let days = jiff::Span::new().try_days(day_of_year.checked_sub(1)?).ok()?;
-        let date = Date::new(year, 1, 1).ok()?.checked_add(days).ok()?;
-        return (date.year() == year).then_some(date);
+    if let Some(number) = at.number(3, 3) {
+        // A month with one zero too many is followed by a day.
+        if number <= 12 && at.eat(SEPARATORS) {
+            return date(year, number, at.number(1, 2)?);
+        }
+        return day_of_year(year, number);
     }
     let month = at.number(1, 2)?;
     let day = if at.eat(SEPARATORS) { at.number(1, 2)? } else { 1 };
     date(year, month, day)
 }
 
-fn date(year: i16, month: i64, day: i64) -> Option<Date> {
-    Date::new(year, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+/// A day, counted from 1 January 1970.
+#[derive(Clone, Copy)]
+struct Date(i64);
+
+fn day_of_year(year: i64, number: i64) -> Option<Date> {
+    let length = if is_leap(year) { 366 } else { 365 };
+    let first = date(year, 1, 1)?;
+    (1..=length).contains(&number).then_some(Date(first.0 + number - 1))
 }
 
+fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// The day with this date; month 13 and day 32 are one beyond, and counted on.
+fn date(year: i64, month: i64, day: i64) -> Option<Date> {
+    if !(0..=9_999).contains(&year) || !(1..=13).contains(&month) || !(1..=32).contains(&day) {
+        return None;
+    }
+    let (year, month) = if month == 13 { (year + 1, 1) } else { (year, month) };
+    // The year is counted from March, so that the day that comes and goes is its last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days_before = (153 * month + 2) / 5 + day - 1;
+    let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    Some(Date(year * 365 + leaps + days_before - 719_468))
+}
+
+/// The year that is meant by one with this many digits.
+fn full_year(year: i64, digits: usize) -> i64 {
+    match (digits, year) {
+        (..=2, 0..50) => year + 2_000,
+        // Some software counts years from 1900, and writes 120 for 2020.
+        (..=3, _) => year + 1_900,
+        _ => year,
+    }
+}
+
+/// 24:00 is the next midnight, and so is the second after 23:59:59 that is put in at times.
 fn instant(date: Date, clock: Clock, offset_seconds: i32) -> Option<Ts> {
-    // A leap second has no place of its own in Unix time; 24:00 is the next midnight.
-    let midnight = clock.hour == 24 && clock.minute == 0 && clock.second == 0;
-    let (date, hour) = if midnight { (date.tomorrow().ok()?, 0) } else { (date, clock.hour) };
-    let time = Time::new(
-        i8::try_from(hour).ok()?,
-        i8::try_from(clock.minute).ok()?,
-        i8::try_from(clock.second.min(59)).ok().filter(|_| clock.second <= 60)?,
-        clock.ms * 1_000_000,
-    )
-    .ok()?;
-    let offset = Offset::from_seconds(offset_seconds).ok()?;
-    let at = offset.to_timestamp(DateTime::from_parts(date, time)).ok()?;
-    Some(Ts::from_ms(at.as_millisecond()))
+    let in_range = clock.hour <= 25 && clock.minute <= 61 && clock.second <= 61;
+    let offset = i64::from(offset_seconds);
+    if !in_range || offset.abs() >= 26 * 3_600 {
+        return None;
+    }
+    let seconds = date.0 * 86_400 + clock.hour * 3_600 + clock.minute * 60 + clock.second - offset;
+    let ms = seconds * 1_000 + i64::from(clock.ms);
+    Timestamp::from_millisecond(ms).is_ok().then_some(Ts::from_ms(ms))
 }
 
 /// A time of day, not yet checked.
@@ -194,45 +285,6 @@ fn is_zone(word: &str) -> bool {
     named_zone(word.split(['+', '-']).next().unwrap_or(word)).is_some()
 }
 
-/// The zones RFC 822 names, and those that publishers write most.
-fn named_zone(name: &str) -> Option<i32> {
-    let name = name.rsplit('/').next().unwrap_or(name).to_ascii_uppercase();
-    let minutes = match name.as_str() {
-        "" | "Z" | "UT" | "UTC" | "GMT" | "WET" => 0,
-        "BST" | "CET" | "MET" | "MEZ" | "WEST" | "WAT" => 60,
-        "CEST" | "MEST" | "MESZ" | "EET" | "SAST" | "CAT" => 120,
-        "EEST" | "MSK" | "EAT" | "TRT" => 180,
-        "IST" => 330,
-        "WIB" | "ICT" => 420,
-        "SGT" | "HKT" | "AWST" | "PHT" => 480,
-        "JST" | "KST" => 540,
-        "ACST" => 570,
-        "AEST" => 600,
-        "ACDT" => 630,
-        "AEDT" => 660,
-        "NZST" => 720,
-        "NZDT" => 780,
-        "NST" => -210,
-        "NDT" => -150,
-        "ADT" | "BRT" | "ART" => -180,
-        "AST" | "AT" | "EDT" => -240,
-        "EST" | "ET" | "CDT" => -300,
-        "CST" | "CT" | "MDT" => -360,
-        "MST" | "MT" | "PDT" => -420,
-        "PST" | "PT" | "AKDT" => -480,
-        "AKST" => -540,
-        "HST" => -600,
-        // The military letters, with the signs that RFC 822 gave them.
-        letter => match *letter.as_bytes() {
-            [b @ b'A'..=b'I'] => -60 * (i32::from(b - b'A') + 1),
-            [b @ b'K'..=b'M'] => -60 * (i32::from(b - b'K') + 10),
-            [b @ b'N'..=b'Y'] => 60 * (i32::from(b - b'N') + 1),
-            _ => return None,
-        },
-    };
-    Some(minutes * 60)
-}
-
 /// The parts of a date written in words, in whatever order they come.
 #[derive(Default)]
 struct Written {
@@ -250,12 +302,7 @@ fn written(text: &str) -> Option<Ts> {
     for word in text.split([' ', '\t', '\n', '\r', ',']).filter(|word| !word.is_empty()) {
         parts.take(word)?;
     }
-    let year = match parts.year? {
-        year @ 0..50 => year + 2_000,
-        year @ 50..1_000 => year + 1_900,
-        year => year,
-    };
-    let date = date(i16::try_from(year).ok()?, parts.month?, parts.day?)?;
+    let date = date(parts.year?, parts.month?, parts.day?)?;
     instant(date, parts.clock.unwrap_or_default(), parts.zone.unwrap_or(0))
 }
 
@@ -290,6 +337,8 @@ impl Written {
                 Some(())
             }
             '-' | '+' => Some(()),
+            // Words have no digits in them, but for zones.
+            _ if word.contains('\\') => None,
             _ => {
                 self.take_name(word);
                 Some(())
@@ -327,8 +376,11 @@ impl Written {
 
     /// A number standing alone: the year has four digits, or comes after the day.
     fn place(&mut self, number: i64, digits: usize) -> Option<()> {
-        let slot = if digits < 3 && self.day.is_none() { &mut self.day } else { &mut self.year };
-        slot.replace(number).is_none().then_some(())
+        if digits < 3 && self.day.is_none() {
+            self.day = Some(number);
+            return Some(());
+        }
+        self.year.replace(full_year(number, digits)).is_none().then_some(())
     }
 
     /// Three parts in one word: `06-Nov-94`, `2006/09/15`, `30.10.2023`, `10/30/23`.
@@ -341,11 +393,12 @@ impl Written {
     ) -> Option<()> {
         let (first, first_digits) = first;
         let last = third.parse::<i64>().ok()?;
+        let year = |year| full_year(year, if first_digits == 4 { 4 } else { third.len() });
         let (day, month, year) = match second.parse::<i64>() {
-            Err(_) => (first, month(second)?, last),
-            Ok(middle) if first_digits == 4 => (last, middle, first),
-            Ok(middle) if dotted || first > 12 => (first, middle, last),
-            Ok(middle) if middle > 12 => (middle, first, last),
+            Err(_) => (first, month(second)?, year(last)),
+            Ok(middle) if first_digits == 4 => (last, middle, year(first)),
+            Ok(middle) if dotted || first > 12 => (first, middle, year(last)),
+            Ok(middle) if middle > 12 => (middle, first, year(last)),
             Ok(_) => return None,
         };
         let fresh = self.day.is_none() && self.month.is_none() && self.year.is_none();
@@ -368,26 +421,6 @@ impl Written {
             self.zone = zone(word);
         }
     }
-}
-
-/// The number of a month named in English, French, German, Spanish, Italian, Portuguese or Dutch.
-fn month(name: &str) -> Option<i64> {
-    const STARTS: [&[&str]; 12] = [
-        &["jan", "ene", "gen"],
-        &["feb", "fev", "fév"],
-        &["mar", "mär", "mrz", "maa", "mrt"],
-        &["apr", "avr", "abr"],
-        &["may", "mai", "mei", "mag"],
-        &["jun", "juin", "giu"],
-        &["jul", "juil", "lug"],
-        &["aug", "aou", "aoû", "ago"],
-        &["sep", "set"],
-        &["oct", "okt", "ott", "out"],
-        &["nov"],
-        &["dec", "déc", "dez", "dic"],
-    ];
-    let name = name.to_lowercase();
-    (1..).zip(STARTS).find(|(_, starts)| starts.iter().any(|s| name.starts_with(s))).map(|(n, _)| n)
 }
 
 #[cfg(test)]
@@ -417,7 +450,14 @@ mod tests {
             ("2020-060", "2020-02-29T00:00:00Z"),
             ("2020/1/10 14:33:00", "2020-01-10T14:33:00Z"),
             ("2020-02-28T24:00:00Z", "2020-02-29T00:00:00Z"),
-            ("2016-12-31T23:59:60Z", "2016-12-31T23:59:59Z"),
+            ("2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z"),
+            ("2003-06-31T15:51:30Z", "2003-07-01T15:51:30Z"),
+            ("2003-13-01T25:61:61Z", "2004-01-02T02:02:01Z"),
+            ("2003-012-31T10:14:55+00:00", "2003-12-31T10:14:55Z"),
+            ("2013-01-27-01:00", "2013-01-27T00:00:00Z"),
+            ("-03-12", "2003-12-01T00:00:00Z"),
+            ("-9912", "1999-12-01T00:00:00Z"),
+            ("03335", "2003-12-01T00:00:00Z"),
         ] {
             reads(text, expected);
         }
@@ -436,6 +476,8 @@ mod tests {
             ("Sat,29 Jul 2006 00:03:02 GMT-01:01", "2006-07-29T01:04:02Z"),
             ("Thu (hm), 16(th) Feb(ruary) 2006()01:39 +0000 (a (b\\) c))", "2006-02-16T01:39:00Z"),
             ("Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"),
+            ("Thu, 01 Jan 0100 00:00:01 GMT", "0100-01-01T00:00:01Z"),
+            ("1 Jan 120 00:00:01 GMT", "2020-01-01T00:00:01Z"),
         ] {
             reads(text, expected);
         }
@@ -461,6 +503,27 @@ mod tests {
     }
 
     #[test]
+    fn dates_in_other_languages() {
+        for text in [
+            "Fr, 10. Januar 2020 14:33",
+            "vendredi 10 janvier 2020 14:33",
+            "viernes, 10 de enero de 2020 14:33",
+            "venerd\u{ec} 10 gennaio 2020 14:33",
+            "sexta-feira, 10 de janeiro de 2020 14:33",
+            "vrijdag 10 januari 2020 14:33",
+            "pi\u{105}tek, 10 stycznia 2020 14:33",
+            "\u{41f}\u{442}, 10 \u{44f}\u{43d}\u{432}\u{430}\u{440}\u{44f} 2020 14:33",
+            "10 Ocak 2020 Cuma 14:33",
+            "2020\u{5e74}1\u{6708}10\u{65e5} 14:33",
+            "2020\u{5e74}01\u{6708}10\u{65e5} \u{5348}\u{5f8c}2\u{6642}33\u{5206}",
+            "2020\u{b144} 1\u{c6d4} 10\u{c77c} \u{c624}\u{d6c4} 2:33",
+        ] {
+            reads(text, "2020-01-10T14:33:00Z");
+        }
+        reads("2004-05-25 \u{c624}\u{d6c4} 11:23:17", "2004-05-25T23:23:17Z");
+    }
+
+    #[test]
     fn what_is_no_date_or_has_two_readings() {
         for text in [
             "",
@@ -470,7 +533,11 @@ mod tests {
             "013",
             "2013-xx-27",
             "0000-00-00 00:00:00",
-            "2013-02-30",
+            "2013-02-33",
+            "2013-14-01",
+            "03-12-31",
+            "031231",
+            "2004-05-25 \\uc624 11:23:17",
             "2013-01-28T",
             "2013-01-28T09:xx:00Z",
             "Sun, 16 Dec 2012 1:2:3:4 GMT",
@@ -478,7 +545,8 @@ mod tests {
             "Sun, Dec x 2012 11:47:32 GMT",
             "3/4/2020",
             "Nov. 2020",
-            "2026-01-01T25:00:00Z",
+            "2026-01-01T26:00:00Z",
+            "2026-01-01T10:62:00Z",
             "ISO-8859-1",
             "http://example.com/2020/1/1",
         ] {

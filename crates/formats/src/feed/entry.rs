@@ -1,187 +1,228 @@
-//! How the fields of an entry come together when several elements compete for one.
+//! What the elements of an entry mean: the item in RSS, the entry in Atom, and their extensions.
 
-use super::{Author, Enclosure, Entry};
-use crate::date;
-use crate::xml::text;
+use super::draft::{Draft, add_file, file_under, keywords};
+use super::head::{category, truth};
+use super::leaf::Leaf;
+use super::ns::Ns;
+use super::warning::Fault;
+use super::xml::{Place, Walk};
+use super::{Enclosure, FeedError, Format, Source, is_web};
+use crate::xml::Tag;
 
-/// A value with the rank of where it came from: a lower rank wins, then the first.
-#[derive(Clone, Debug)]
-pub(super) struct Ranked<T>(Option<(u8, T)>);
-
-impl<T> Default for Ranked<T> {
-    fn default() -> Self {
-        Self(None)
+impl<'a> Walk<'a> {
+    /// A child of an entry.
+    pub(super) fn entry_element(&mut self, tag: &Tag<'a>, ns: Ns) -> Result<(), FeedError> {
+        let place = match (ns, &*tag.kind()) {
+            (Ns::Core | Ns::Atom, "author") => Place::Person,
+            (Ns::Media, "group") => Place::Group,
+            (Ns::Core, "source") if self.feed.format == Format::Atom => Place::Source,
+            (Ns::Core, "contributor") | (Ns::Other | Ns::Rdf, _) => Place::Other,
+            (Ns::Media, "content") => {
+                let file = self.file(tag, "fileSize");
+                if let (Some(file), Some(draft)) = (file, &mut self.draft) {
+                    draft.enclose(file);
+                }
+                Place::File
+            }
+            (Ns::Itunes, "category") if tag.mentions("text") => {
+                if let Some(draft) = &mut self.draft {
+                    file_under(&mut draft.entry.categories, tag.attribute("text"));
+                }
+                Place::Group
+            }
+            _ => {
+                let in_file = self.place() == Place::File;
+                let leaf = self.leaf(tag)?;
+                if let Some(mut draft) = self.draft.take() {
+                    self.entry_field(&mut draft, tag, ns, &leaf, in_file);
+                    self.draft = Some(draft);
+                }
+                return Ok(());
+            }
+        };
+        self.push(tag, place);
+        Ok(())
     }
-}
 
-impl<T> Ranked<T> {
-    /// Takes the value if nothing at least as good is there; no value is never good.
-    pub(super) fn offer(&mut self, rank: u8, value: Option<T>) {
-        if let Some(value) = value
-            && self.0.as_ref().is_none_or(|(held, _)| rank < *held)
-        {
-            self.0 = Some((rank, value));
+    fn entry_field(
+        &mut self,
+        draft: &mut Draft,
+        tag: &Tag<'a>,
+        ns: Ns,
+        leaf: &Leaf<'a>,
+        in_file: bool,
+    ) {
+        let is_atom = self.feed.format == Format::Atom;
+        match (ns, &*tag.kind()) {
+            (Ns::Core, "title") => draft.title.offer(0, leaf.title(tag, is_atom)),
+            (Ns::Atom | Ns::Dc, "title") => draft.title.offer(1, leaf.title(tag, ns == Ns::Atom)),
+            (Ns::Media, "title") => draft.title.offer(2, leaf.title(tag, false)),
+            (Ns::Core | Ns::Atom, "link") => match self.link(tag, leaf) {
+                Some(link) => draft.related(link, if ns == Ns::Core { 0 } else { 3 }),
+                None => draft.link.offer(0, self.address(tag, leaf.line().as_deref())),
+            },
+            (Ns::Core, "guid") => self.guid(draft, tag, leaf),
+            (Ns::Core, "id") => {
+                let id = leaf.line();
+                draft.link.offer(6, id.clone().filter(|id| is_web(id)));
+                draft.id.offer(0, id);
+            }
+            (Ns::Feedburner, "origlink") => {
+                draft.link.offer(5, self.address(tag, leaf.line().as_deref()));
+            }
+            (Ns::Atom | Ns::Dc, "id" | "identifier") => draft.id.offer(2, leaf.line()),
+            (Ns::Core | Ns::Media, "category") | (Ns::Dc, "subject") => {
+                file_under(&mut draft.entry.categories, category(tag, leaf));
+            }
+            (Ns::Itunes, "category") => file_under(&mut draft.entry.categories, leaf.line()),
+            (Ns::Itunes | Ns::Media, "keywords") => {
+                keywords(&mut draft.entry.categories, leaf.line());
+            }
+            (Ns::Dc, "creator" | "author") => draft.makers.line(0, leaf.line()),
+            (Ns::Itunes, "author") => draft.makers.line(1, leaf.line()),
+            (Ns::Media, "credit") => draft.makers.line(2, leaf.line()),
+            (Ns::Core, "enclosure") => self.enclosure(draft, tag),
+            (Ns::Core, "source") => {
+                let url = self.address(tag, tag.attribute("url").as_deref());
+                draft.entry.source = Some(Source { title: leaf.title(tag, false), url });
+            }
+            (Ns::Core, "comments") => {
+                draft.entry.comments = self.address(tag, leaf.line().as_deref());
+            }
+            (Ns::Core | Ns::Dc, "rights") => draft.entry.rights = leaf.title(tag, is_atom),
+            (Ns::Core | Ns::Dc, "language") => draft.entry.language = leaf.line(),
+            (Ns::Media, "thumbnail") => draft.image.offer(1, self.picture(tag, "url")),
+            (Ns::Itunes, "image") => draft.image.offer(0, self.picture(tag, "href")),
+            (Ns::Itunes | Ns::Podcast, name) if self.episode(draft, tag, name, leaf) => {}
+            _ => {
+                entry_date(draft, ns, &tag.kind(), leaf);
+                self.entry_text(draft, tag, ns, leaf, in_file);
+            }
         }
     }
 
-    pub(super) fn take(self) -> Option<T> {
-        self.0.map(|(_, value)| value)
-    }
-}
-
-/// The most categories, files or authors that one entry or feed can have.
-const MOST: usize = 200;
-
-/// An entry while its element is read.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Draft {
-    pub(super) entry: Entry,
-    pub(super) id: Ranked<String>,
-    pub(super) link: Ranked<String>,
-    pub(super) title: Ranked<String>,
-    pub(super) summary: Ranked<String>,
-    pub(super) content: Ranked<String>,
-    pub(super) published: Ranked<String>,
-    pub(super) updated: Ranked<String>,
-    /// Authors by the rank of their element: only the best rank is kept.
-    pub(super) authors: Vec<(u8, Author)>,
-}
-
-impl Draft {
-    /// The entry, and those of its dates that cannot be read.
-    pub(super) fn finish(self) -> (Entry, Vec<String>) {
-        let mut unread = Vec::new();
-        let mut read = |raw: &Option<String>| {
-            let at = raw.as_deref().and_then(date::parse);
-            if let (Some(raw), None) = (raw, at) {
-                unread.push(raw.clone());
-            }
-            at
+    /// The texts: a description is the summary, a second one the content if there is no other.
+    fn entry_text(
+        &mut self,
+        draft: &mut Draft,
+        tag: &Tag<'a>,
+        ns: Ns,
+        leaf: &Leaf<'a>,
+        in_file: bool,
+    ) {
+        let is_atom = self.feed.format == Format::Atom || ns == Ns::Atom;
+        let text = || {
+            let html = if is_atom { leaf.construct(tag) } else { leaf.html() };
+            self.linked(tag, html)
         };
-        let published_raw = self.published.take();
-        let published = read(&published_raw);
-        let updated = read(&self.updated.take());
-        let best = self.authors.iter().map(|(rank, _)| *rank).min();
-        let mut authors: Vec<Author> = Vec::new();
-        for (rank, author) in self.authors.into_iter().take(MOST) {
-            if Some(rank) == best && !authors.contains(&author) {
-                authors.push(author);
+        match (ns, &*tag.kind()) {
+            (Ns::Core, "description") => draft.summary.offer(0, text()),
+            (Ns::Core, "summary") if is_atom => draft.summary.offer(0, text()),
+            (Ns::Core, "summary") => draft.describe(1, text()),
+            (Ns::Atom, "summary") | (Ns::Dc, "description" | "abstract") => {
+                draft.describe(1, text());
             }
-        }
-        let entry = Entry {
-            id: self.id.take(),
-            link: self.link.take(),
-            title: self.title.take(),
-            summary: self.summary.take(),
-            content: self.content.take(),
-            authors,
-            published,
-            published_raw,
-            updated,
-            ..self.entry
-        };
-        (entry, unread)
-    }
-
-    /// A `guid`, and the address it also is, if it is one.
-    pub(super) fn guid(&mut self, guid: Option<String>, address: Option<String>) {
-        self.entry.permalink |= address.is_some();
-        self.link.offer(2, address);
-        self.id.offer(0, guid);
-    }
-
-    /// A link with a relation: the page itself, or a file that belongs to it.
-    pub(super) fn related(&mut self, link: Link, rank: u8) {
-        match link.rel.as_str() {
-            "alternate" => {
-                // Of several pages the one for people is meant.
-                let is_page = link.mime.as_deref().is_none_or(|mime| mime.contains("html"));
-                self.link.offer(if is_page { rank } else { rank + 1 }, Some(link.href));
+            (Ns::Itunes, "summary") => draft.describe(2, text()),
+            (Ns::Itunes, "subtitle") => draft.summary.offer(3, text()),
+            // What is said of one file is not said of the entry.
+            (Ns::Media, "description") if in_file => draft.summary.offer(5, text()),
+            (Ns::Media, "description") => draft.describe(4, text()),
+            (Ns::Content, "encoded") => draft.content.offer(0, text()),
+            (Ns::Core | Ns::Atom, "content") => {
+                // Content that is elsewhere has an address and no text.
+                if let Some(file) = self.file(tag, "length").filter(|_| tag.mentions("src")) {
+                    draft.enclose(file);
+                }
+                let text = if is_atom { leaf.construct(tag) } else { leaf.html() };
+                draft.content.offer(1, self.linked(tag, text));
             }
-            "enclosure" => {
-                self.enclose(Enclosure { url: link.href, mime: link.mime, length: link.length })
+            (Ns::Xhtml, "body" | "div") | (Ns::Core, "body" | "fullitem" | "fulltext") => {
+                draft.content.offer(2, text());
             }
             _ => {}
         }
     }
 
-    /// Adds a file, once.
-    pub(super) fn enclose(&mut self, enclosure: Enclosure) {
-        let files = &mut self.entry.enclosures;
-        if files.len() < MOST && files.iter().all(|known| known.url != enclosure.url) {
-            files.push(enclosure);
+    fn guid(&mut self, draft: &mut Draft, tag: &Tag<'a>, leaf: &Leaf<'a>) {
+        let says = tag.attribute("isPermaLink").map(|says| says.to_ascii_lowercase());
+        let guid = leaf.line();
+        // Without a word it is an address if it looks like one; told so, also if it is relative.
+        let address = guid.as_deref().filter(|guid| match says.as_deref() {
+            Some("false") => false,
+            Some("true") => !guid.contains(' '),
+            _ => is_web(guid),
+        });
+        let address = self.address(tag, address);
+        draft.guid(guid, address);
+    }
+
+    fn enclosure(&mut self, draft: &mut Draft, tag: &Tag<'a>) {
+        match self.file(tag, "length") {
+            Some(file) => {
+                if file.mime.is_none() || file.length.is_none() {
+                    self.feed.warn(Fault::BadEnclosure, &file.url);
+                }
+                draft.enclose(file);
+            }
+            None => self.feed.warn(Fault::BadEnclosure, tag.name),
         }
     }
-}
 
-/// A link element with a relation.
-pub(super) struct Link {
-    pub(super) rel: String,
-    pub(super) href: String,
-    pub(super) mime: Option<String>,
-    pub(super) length: Option<u64>,
-}
-
-/// Adds a category, once.
-pub(super) fn file_under(categories: &mut Vec<String>, category: Option<String>) {
-    let category = category.map(|category| text::plain(&category)).unwrap_or_default();
-    if !category.is_empty() && categories.len() < MOST && !categories.contains(&category) {
-        categories.push(category);
-    }
-}
-
-/// Whom a line names: `Name`, `mail@host`, `mail@host (Name)` or `Name <mail@host>`.
-pub(super) fn person(line: &str) -> Option<Author> {
-    let line = text::one_line(&text::unescape(line));
-    let apart = |open: char, close: char| {
-        let (before, rest) = line.split_once(open)?;
-        let (inside, after) = rest.split_once(close)?;
-        after.trim().is_empty().then_some((before.trim(), inside.trim()))
-    };
-    let (name, email) = match (apart('(', ')'), apart('<', '>')) {
-        (Some((email, name)), _) if is_email(email) => (name, email),
-        (Some((name, email)), _) | (_, Some((name, email))) if is_email(email) => (name, email),
-        _ if is_email(&line) => ("", line.as_str()),
-        _ => (line.as_str(), ""),
-    };
-    let email = email.strip_prefix("mailto:").unwrap_or(email);
-    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let author = Author { name: given(name), email: given(email), uri: None };
-    (author != Author::default()).then_some(author)
-}
-
-fn is_email(text: &str) -> bool {
-    let sound = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
-    text.split_once('@').is_some_and(|(user, host)| sound(user) && sound(host))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_better_rank_wins_and_then_the_first() {
-        let mut value = Ranked::default();
-        value.offer(2, Some("late"));
-        value.offer(1, None);
-        value.offer(1, Some("good"));
-        value.offer(1, Some("second"));
-        assert_eq!(value.take(), Some("good"));
-    }
-
-    #[test]
-    fn a_line_names_a_person() {
-        for (line, name, email) in [
-            ("Ada Lovelace", Some("Ada Lovelace"), None),
-            ("ada@example.com", None, Some("ada@example.com")),
-            ("ada@example.com (Ada &amp; Co)", Some("Ada & Co"), Some("ada@example.com")),
-            ("Ada <ada@example.com>", Some("Ada"), Some("ada@example.com")),
-            ("Ada (ada@example.com)", Some("Ada"), Some("ada@example.com")),
-            ("Ada (staff)", Some("Ada (staff)"), None),
-        ] {
-            let author = person(line).unwrap();
-            assert_eq!((author.name.as_deref(), author.email.as_deref()), (name, email), "{line}");
+    /// What the podcast namespaces say of an entry; `false` when the element is none of it.
+    fn episode(&mut self, draft: &mut Draft, tag: &Tag<'a>, name: &str, leaf: &Leaf<'a>) -> bool {
+        let episode = &mut draft.entry.episode;
+        match name {
+            "duration" => episode.seconds = leaf.line().as_deref().and_then(seconds),
+            "season" => episode.season = leaf.number(),
+            "episode" => episode.number = leaf.number(),
+            "episodetype" => episode.kind = leaf.line(),
+            "explicit" => episode.explicit = truth(leaf),
+            "chapters" => episode.chapters = self.picture(tag, "url"),
+            "transcript" => {
+                if let Some(file) = self.file(tag, "length") {
+                    add_file(&mut episode.transcripts, file);
+                }
+            }
+            _ => return false,
         }
-        assert_eq!(person("  "), None);
+        true
     }
+
+    fn picture(&mut self, tag: &Tag<'a>, name: &str) -> Option<String> {
+        self.address(tag, tag.attribute(name).as_deref())
+    }
+
+    /// A file that the attributes name.
+    fn file(&mut self, tag: &Tag<'a>, size: &str) -> Option<Enclosure> {
+        let url = ["url", "href", "src"].iter().find_map(|name| tag.attribute(name));
+        Some(Enclosure {
+            url: self.address(tag, url.as_deref())?,
+            mime: tag.attribute("type"),
+            length: tag.attribute(size).and_then(|length| length.parse().ok()),
+        })
+    }
+}
+
+fn entry_date(draft: &mut Draft, ns: Ns, name: &str, leaf: &Leaf<'_>) {
+    match (ns, name) {
+        (Ns::Core, "pubdate" | "published") => draft.published.offer(0, leaf.line()),
+        (Ns::Dc, "date") => {
+            draft.published.offer(4, leaf.line());
+            draft.updated.offer(2, leaf.line());
+        }
+        (Ns::Atom, "published") => draft.published.offer(2, leaf.line()),
+        (Ns::Core | Ns::Dc, "issued" | "created" | "date") => {
+            draft.published.offer(3, leaf.line());
+        }
+        (Ns::Core, "updated" | "modified" | "lastbuilddate") => draft.updated.offer(0, leaf.line()),
+        (Ns::Atom, "updated") | (Ns::Dc, "modified") => draft.updated.offer(1, leaf.line()),
+        _ => {}
+    }
+}
+
+/// A length of time: `1:02:03`, `62:03` or `3723`.
+fn seconds(text: &str) -> Option<u32> {
+    text.split(':').take(4).try_fold(0_u32, |sum, part| {
+        sum.checked_mul(60)?.checked_add(part.trim().split('.').next()?.parse().ok()?)
+    })
 }

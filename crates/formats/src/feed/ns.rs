@@ -19,14 +19,27 @@ pub(super) enum Ns {
     History,
     Itunes,
     Media,
+    Podcast,
     Rdf,
+    /// Comments and their threads.
+    Slash,
+    /// Syndication: how often a feed changes.
+    Syndication,
+    /// Deleted entries: RFC 6721.
+    Tombstones,
     Xhtml,
     Other,
 }
 
 /// The prefixes that a document has bound so far; the last binding counts, everywhere.
 #[derive(Default)]
-pub(super) struct Prefixes<'a>(Vec<(&'a str, Ns)>);
+pub(super) struct Prefixes<'a> {
+    bound: Vec<(&'a str, Ns)>,
+    /// Prefixes with a meaning that nobody bound.
+    pub(super) undeclared: Vec<&'a str>,
+    /// A default namespace that is no feed's.
+    pub(super) unknown: Option<String>,
+}
 
 impl<'a> Prefixes<'a> {
     /// Learns what the tag binds, and tells the vocabulary of its element.
@@ -37,25 +50,38 @@ impl<'a> Prefixes<'a> {
                 if let Some(prefix) = key.strip_prefix("xmlns:") {
                     self.bind(prefix, by_address(&address));
                 } else if key == "xmlns" {
-                    own = Some(by_address(&address));
+                    let ns = by_address(&address);
+                    if ns == Ns::Other && !address.is_empty() {
+                        self.unknown.get_or_insert_with(|| address.into_owned());
+                    }
+                    own = Some(ns);
                 }
             }
         }
         match tag.name.split_once(':') {
             // An unknown default namespace is a feed's own: some invent one.
             None => own.filter(|ns| *ns != Ns::Other).unwrap_or(Ns::Core),
-            Some((prefix, _)) => {
-                let bound = self.0.iter().find(|(known, _)| *known == prefix).map(|(_, ns)| *ns);
-                bound.filter(|ns| *ns != Ns::Other).unwrap_or_else(|| by_prefix(prefix))
-            }
+            Some((prefix, _)) => match self.bound.iter().find(|(known, _)| *known == prefix) {
+                Some((_, Ns::Other)) => by_prefix(prefix),
+                Some((_, ns)) => *ns,
+                None => self.unbound(prefix),
+            },
         }
+    }
+
+    fn unbound(&mut self, prefix: &'a str) -> Ns {
+        let ns = by_prefix(prefix);
+        if ns != Ns::Other && self.undeclared.len() < 10 && !self.undeclared.contains(&prefix) {
+            self.undeclared.push(prefix);
+        }
+        ns
     }
 
     fn bind(&mut self, prefix: &'a str, ns: Ns) {
         const MOST: usize = 100;
-        self.0.retain(|(known, _)| *known != prefix);
-        if self.0.len() < MOST {
-            self.0.push((prefix, ns));
+        self.bound.retain(|(known, _)| *known != prefix);
+        if self.bound.len() < MOST {
+            self.bound.push((prefix, ns));
         }
     }
 }
@@ -66,34 +92,51 @@ fn by_address(address: &str) -> Ns {
     match address {
         "www.w3.org/2005/atom" | "purl.org/atom/ns" => Ns::Atom,
         "purl.org/rss/1.0/modules/content" => Ns::Content,
+        "purl.org/rss/1.0/modules/slash" | "wellformedweb.org/commentapi" => Ns::Slash,
+        "purl.org/rss/1.0/modules/syndication" => Ns::Syndication,
         "purl.org/rss/1.0"
         | "my.netscape.com/rdf/simple/0.9"
-        | "channel.netscape.com/rdf/simple/0.9" => Ns::Core,
+        | "channel.netscape.com/rdf/simple/0.9"
+        | "backend.userland.com/rss2"
+        | "backend.userland.com/rss"
+        | "blogs.law.harvard.edu/tech/rss" => Ns::Core,
         "purl.org/syndication/history/1.0" => Ns::History,
-        "search.yahoo.com/mrss" | "search.yahoo.com/mrss/" => Ns::Media,
+        "purl.org/atompub/tombstones/1.0" => Ns::Tombstones,
+        "search.yahoo.com/mrss" => Ns::Media,
+        "podcastindex.org/namespace/1.0" => Ns::Podcast,
         "www.w3.org/1999/02/22-rdf-syntax-ns" => Ns::Rdf,
         "www.w3.org/1999/xhtml" => Ns::Xhtml,
         _ if address.starts_with("purl.org/dc/") => Ns::Dc,
         _ if address.starts_with("rssnamespace.org/feedburner") => Ns::Feedburner,
         _ if address.contains("itunes.com/dtds/podcast") => Ns::Itunes,
+        _ if address.contains("podcast-namespace") => Ns::Podcast,
         _ => Ns::Other,
     }
 }
 
 fn by_prefix(prefix: &str) -> Ns {
-    match prefix.to_ascii_lowercase().as_str() {
-        "atom" | "atom10" | "a10" | "atom03" => Ns::Atom,
-        "content" => Ns::Content,
-        "dc" | "dcterms" => Ns::Dc,
-        "feedburner" => Ns::Feedburner,
-        "fh" => Ns::History,
-        "itunes" => Ns::Itunes,
-        "media" => Ns::Media,
-        "rdf" => Ns::Rdf,
-        "rss" => Ns::Core,
-        "xhtml" => Ns::Xhtml,
-        _ => Ns::Other,
-    }
+    const USUAL: [(&str, Ns); 18] = [
+        ("dc", Ns::Dc),
+        ("media", Ns::Media),
+        ("content", Ns::Content),
+        ("atom", Ns::Atom),
+        ("itunes", Ns::Itunes),
+        ("podcast", Ns::Podcast),
+        ("atom10", Ns::Atom),
+        ("a10", Ns::Atom),
+        ("atom03", Ns::Atom),
+        ("dcterms", Ns::Dc),
+        ("feedburner", Ns::Feedburner),
+        ("fh", Ns::History),
+        ("rdf", Ns::Rdf),
+        ("rss", Ns::Core),
+        ("slash", Ns::Slash),
+        ("sy", Ns::Syndication),
+        ("at", Ns::Tombstones),
+        ("xhtml", Ns::Xhtml),
+    ];
+    let usual = USUAL.iter().find(|(known, _)| known.eq_ignore_ascii_case(prefix));
+    usual.map_or(Ns::Other, |(_, ns)| *ns)
 }
 
 #[cfg(test)]
@@ -114,5 +157,7 @@ mod tests {
         }
         let expected = [Ns::Atom, Ns::Atom, Ns::Dc, Ns::Content, Ns::Other, Ns::Atom, Ns::Core];
         assert_eq!(seen, expected);
+        assert_eq!(prefixes.undeclared, ["content"]);
+        assert_eq!(prefixes.unknown.as_deref(), Some("urn:mine"));
     }
 }

@@ -7,10 +7,12 @@ use std::borrow::Cow;
 
 use ::url::Url;
 
-use super::entry::{self, Draft};
-use super::fields::FeedDraft;
+use super::draft::Draft;
+use super::head::Head;
+use super::leaf::{Leaf, cut};
 use super::ns::{Ns, Prefixes};
-use super::{Author, Feed, FeedError, Format, Limits, absolute};
+use super::warning::Fault;
+use super::{Author, Feed, FeedError, Format, Limits, Source, absolute, html};
 use crate::xml::{Node, Scanner, Tag, text};
 
 /// What an open element is to us.
@@ -21,6 +23,10 @@ pub(super) enum Place {
     Entry,
     /// An element whose children belong to the entry around it.
     Group,
+    /// One file of an entry, whose children describe it.
+    File,
+    /// The feed that an entry was taken from.
+    Source,
     Image,
     Person,
     SkipHours,
@@ -44,48 +50,82 @@ pub(super) struct Walk<'a> {
     base: Option<Url>,
     stack: Vec<Frame<'a>>,
     pub(super) feed: Feed,
-    pub(super) head: FeedDraft,
+    pub(super) head: Head,
     pub(super) draft: Option<Draft>,
     /// The author whose element is open, and the text directly in it.
     pub(super) person: Author,
     person_text: String,
+    /// The feed that the entry was taken from.
+    pub(super) source: Source,
 }
 
 pub(super) fn parse(document: &str, base: Option<Url>, limits: &Limits) -> Result<Feed, FeedError> {
     let mut scanner = Scanner::new(document, limits.attributes);
-    let mut prefixes = Prefixes::default();
-    let (root, format) = find_root(&mut scanner, document)?;
-    prefixes.of(&root);
+    let (root, format, is_first) = find_root(&mut scanner, document)?;
     let mut walk = Walk {
         scanner,
         limits,
-        prefixes,
+        prefixes: Prefixes::default(),
         base,
         stack: Vec::new(),
         feed: Feed::new(format),
-        head: FeedDraft::default(),
+        head: Head::default(),
         draft: None,
         person: Author::default(),
         person_text: String::new(),
+        source: Source::default(),
     };
+    walk.prefixes.of(&root);
+    if !is_first {
+        walk.feed.warn(Fault::BeforeProlog, cut(document.trim_start(), 40));
+    }
+    walk.feed.version = version(&root, format);
+    if walk.feed.version.is_none() {
+        walk.feed.warn(Fault::MissingVersion, root.name);
+    }
+    if text::has_controls(document) {
+        walk.feed.warn(Fault::ControlCharacters, "");
+    }
     walk.head.language.offer(1, root.attribute("xml:lang"));
     if root.kind() == "entry" {
-        walk.open_entry(&root)
+        walk.open_entry(&root);
     } else {
-        walk.push(&root, Place::Feed)
+        walk.push(&root, Place::Feed);
     }
     walk.run()
 }
 
-/// Passes over whatever stands before the feed, as the error messages of a server.
+/// The version that the root states, in words or by its namespace.
+fn version(root: &Tag<'_>, format: Format) -> Option<String> {
+    let said = root.attribute("version");
+    let bound = |end: &str| {
+        root.attributes().any(|(_, address)| address.trim_end_matches(['/', '#']).ends_with(end))
+    };
+    match format {
+        Format::Atom if bound("2005/Atom") => Some("1.0".to_owned()),
+        Format::Atom => said.or_else(|| bound("atom/ns").then(|| "0.3".to_owned())),
+        Format::Rdf if bound("rss/1.0") => Some("1.0".to_owned()),
+        Format::Rdf => said.or_else(|| bound("simple/0.9").then(|| "0.90".to_owned())),
+        Format::Rss | Format::Json => said,
+    }
+}
+
+/// Passes over whatever stands before the feed, as the error messages of a server; the last value
+/// says whether there was nothing of that kind.
 fn find_root<'a>(
     scanner: &mut Scanner<'a>,
     document: &str,
-) -> Result<(Tag<'a>, Format), FeedError> {
+) -> Result<(Tag<'a>, Format, bool), FeedError> {
+    let declared = document.trim_start_matches('\u{feff}');
+    let mut is_first = !declared.trim_start().starts_with("<?xml") || declared.starts_with("<?xml");
     loop {
         let tag = match scanner.next() {
             Node::Open(tag) => tag,
-            Node::Text(_) | Node::Close(_) => continue,
+            Node::Text(text) => {
+                is_first &= text.trim_start_matches('\u{feff}').trim().is_empty();
+                continue;
+            }
+            Node::Close(_) => continue,
             Node::End => break,
         };
         let format = match &*tag.kind() {
@@ -93,9 +133,12 @@ fn find_root<'a>(
             "rdf" => Format::Rdf,
             "feed" | "entry" => Format::Atom,
             "html" | "head" | "body" => return Err(FeedError::HtmlNotFeed),
-            _ => continue,
+            _ => {
+                is_first = false;
+                continue;
+            }
         };
-        return Ok((tag, format));
+        return Ok((tag, format, is_first));
     }
     let start = document.trim_start().get(..14).unwrap_or_default();
     if start.eq_ignore_ascii_case("<!doctype html") {
@@ -117,7 +160,7 @@ impl<'a> Walk<'a> {
                 Node::End => break,
             }
             if self.feed.entries.len() >= self.limits.items {
-                self.feed.warn("too_many_items", &self.limits.items.to_string());
+                self.feed.warn(Fault::TooManyItems, &self.limits.items.to_string());
                 self.stack.clear();
                 break;
             }
@@ -131,9 +174,39 @@ impl<'a> Walk<'a> {
             if self.feed.title.is_none() && self.feed.entries.is_empty() {
                 return Err(FeedError::Malformed("it ends before its first entry".to_owned()));
             }
-            self.feed.warn("truncated", self.stack.last().map_or("", |frame| frame.name));
+            self.feed.warn(Fault::Truncated, self.stack.last().map_or("", |frame| frame.name));
+            // Where it broke off is not where somebody forgot to escape.
+            self.scanner.noted.bare_bracket = false;
         }
+        self.tell_oddities();
         Ok(self.feed)
+    }
+
+    /// What the scanner and the prefixes noticed on the way.
+    fn tell_oddities(&mut self) {
+        let noted = std::mem::take(&mut self.scanner.noted);
+        if noted.bare_ampersand {
+            self.feed.warn(Fault::BareAmpersand, "");
+        }
+        if noted.bare_bracket {
+            self.feed.warn(Fault::BareBracket, "");
+        }
+        if let Some(name) = noted.html_entity {
+            self.feed.warn(Fault::HtmlEntity, &name);
+        }
+        if let Some(name) = noted.unknown_entity {
+            self.feed.warn(Fault::UnknownEntity, &name);
+        }
+        for prefix in std::mem::take(&mut self.prefixes.undeclared) {
+            self.feed.warn(Fault::UndeclaredPrefix, prefix);
+        }
+        if let Some(address) = self.prefixes.unknown.take() {
+            self.feed.warn(Fault::UnknownNamespace, &address);
+        }
+    }
+
+    pub(super) fn has_room_for_deleted(&self) -> bool {
+        self.feed.deleted.len() < self.limits.items
     }
 
     fn open(&mut self, tag: &Tag<'a>) -> Result<(), FeedError> {
@@ -149,10 +222,12 @@ impl<'a> Walk<'a> {
         }
         match self.place() {
             Place::Feed => self.feed_element(tag, ns),
-            Place::Entry | Place::Group => self.entry_element(tag, ns),
-            place @ (Place::Image | Place::Person | Place::SkipHours | Place::SkipDays) => {
-                self.part_element(tag, place)
-            }
+            Place::Entry | Place::Group | Place::File => self.entry_element(tag, ns),
+            place @ (Place::Image
+            | Place::Person
+            | Place::Source
+            | Place::SkipHours
+            | Place::SkipDays) => self.part_element(tag, place),
             Place::Other => {
                 self.push(tag, Place::Other);
                 Ok(())
@@ -173,7 +248,7 @@ impl<'a> Walk<'a> {
         ns == Ns::Core && tag.local().eq_ignore_ascii_case(name)
     }
 
-    fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Place {
         self.stack.last().map_or(Place::Feed, |frame| frame.place)
     }
 
@@ -206,6 +281,7 @@ impl<'a> Walk<'a> {
     /// Closes the entry that is open, if one is, and all in it.
     fn unwind_entry(&mut self) {
         if let Some(at) = self.stack.iter().rposition(|frame| frame.place == Place::Entry) {
+            self.feed.warn(Fault::Unclosed, "item");
             while self.stack.len() > at {
                 self.pop();
             }
@@ -213,11 +289,16 @@ impl<'a> Walk<'a> {
     }
 
     fn close(&mut self, name: &str) {
-        if let Some(at) = self.stack.iter().rposition(|frame| frame.name.eq_ignore_ascii_case(name))
-        {
-            while self.stack.len() > at {
-                self.pop();
-            }
+        let is_it = |frame: &Frame<'_>| frame.name.eq_ignore_ascii_case(name);
+        let Some(at) = self.stack.iter().rposition(is_it) else {
+            self.feed.warn(Fault::Unclosed, name);
+            return;
+        };
+        if at + 1 < self.stack.len() {
+            self.feed.warn(Fault::Unclosed, self.stack.last().map_or("", |frame| frame.name));
+        }
+        while self.stack.len() > at {
+            self.pop();
         }
     }
 
@@ -225,6 +306,12 @@ impl<'a> Walk<'a> {
         match self.stack.pop().map(|frame| frame.place) {
             Some(Place::Entry) => self.close_entry(),
             Some(Place::Person) => self.close_person(),
+            Some(Place::Source) => {
+                let source = std::mem::take(&mut self.source);
+                if let Some(draft) = &mut self.draft {
+                    draft.entry.source = Some(source);
+                }
+            }
             _ => {}
         }
     }
@@ -234,21 +321,19 @@ impl<'a> Walk<'a> {
         draft.entry.raw.end = self.scanner.position();
         let (entry, unread_dates) = draft.finish();
         for date in unread_dates {
-            self.feed.warn("bad_date", &date);
+            self.feed.warn(Fault::BadDate, &date);
         }
         self.feed.entries.push(entry);
     }
 
     fn close_person(&mut self) {
         let author = std::mem::take(&mut self.person);
-        let author = if author == Author::default() {
-            entry::person(&self.person_text)
+        let makers = self.draft.as_mut().map_or(&mut self.head.makers, |draft| &mut draft.makers);
+        if author == Author::default() {
+            let line = text::one_line(&self.person_text);
+            makers.line(0, (!line.is_empty()).then_some(line));
         } else {
-            Some(author)
-        };
-        match &mut self.draft {
-            Some(draft) => draft.authors.extend(author.map(|author| (0, author))),
-            None => self.feed.authors.extend(author),
+            makers.add(0, author);
         }
     }
 
@@ -271,15 +356,26 @@ impl<'a> Walk<'a> {
         let own = self.own_base(tag);
         let found = absolute(own.as_ref().or_else(|| self.base()), address);
         if found.is_none() && !address.is_empty() {
-            self.feed.warn("bad_url", address);
+            self.feed.warn(Fault::BadUrl, address);
         }
         found
+    }
+
+    /// HTML with the addresses in it made absolute.
+    pub(super) fn linked(&self, tag: &Tag<'_>, html: Option<String>) -> Option<String> {
+        let html = html?;
+        let own = self.own_base(tag);
+        let found = own.as_ref().or_else(|| self.base()).map(|base| html::absolute(&html, base));
+        match found {
+            Some(Cow::Owned(absolute)) => Some(absolute),
+            _ => Some(html),
+        }
     }
 
     /// Reads what the element holds, to its end tag or to where it should have been.
     pub(super) fn leaf(&mut self, tag: &Tag<'a>) -> Result<Leaf<'a>, FeedError> {
         let start = self.scanner.position();
-        let mut leaf = Leaf { text: Cow::Borrowed(""), inner: "", has_children: false };
+        let mut leaf = Leaf::EMPTY;
         if tag.empty {
             return Ok(leaf);
         }
@@ -311,6 +407,7 @@ impl<'a> Walk<'a> {
                 Node::Close(name)
                     if self.stack.iter().any(|frame| frame.name.eq_ignore_ascii_case(name)) =>
                 {
+                    self.feed.warn(Fault::Unclosed, tag.name);
                     self.scanner.go_to(at);
                     break at;
                 }
@@ -324,7 +421,7 @@ impl<'a> Walk<'a> {
         let inner = self.scanner.slice(start, end);
         leaf.inner = cut(inner, self.limits.text);
         if inner.len() > self.limits.text {
-            self.feed.warn("text_cut", tag.name);
+            self.feed.warn(Fault::TextCut, tag.name);
         }
         Ok(leaf)
     }
@@ -335,88 +432,4 @@ fn is_void(name: &str) -> bool {
     ["br", "img", "hr", "input", "meta", "link", "source", "wbr", "area", "col", "embed"]
         .iter()
         .any(|void| name.eq_ignore_ascii_case(void))
-}
-
-/// The text up to a limit in bytes, at a character's boundary.
-fn cut(text: &str, limit: usize) -> &str {
-    text.get(..text.floor_char_boundary(limit)).unwrap_or(text)
-}
-
-/// What an element holds.
-pub(super) struct Leaf<'a> {
-    /// All text in it, decoded.
-    text: Cow<'a, str>,
-    /// Its inside as it stands in the document.
-    inner: &'a str,
-    has_children: bool,
-}
-
-impl<'a> Leaf<'a> {
-    fn push(&mut self, text: Cow<'a, str>, limit: usize) {
-        let room = limit.saturating_sub(self.text.len());
-        if self.text.is_empty() && text.len() <= room {
-            self.text = text;
-        } else if room > 0 {
-            self.text.to_mut().push_str(cut(&text, room));
-        }
-    }
-
-    /// One line of text: a date, an address, an identifier.
-    pub(super) fn line(&self) -> Option<String> {
-        filled(text::one_line(&self.text))
-    }
-
-    /// HTML, whether it was escaped, in a CDATA section, or simply there.
-    pub(super) fn html(&self) -> Option<String> {
-        if !self.has_children {
-            return filled(text::clean(self.text.trim().to_owned()));
-        }
-        let inner = self.inner.trim();
-        if inner.contains("<![CDATA[") {
-            return filled(text::clean(inner.replace("<![CDATA[", "").replace("]]>", "")));
-        }
-        filled(text::clean(inner.to_owned()))
-    }
-
-    /// An Atom text construct as HTML, by its type.
-    pub(super) fn construct(&self, tag: &Tag<'_>) -> Option<String> {
-        let kind = tag.attribute("type").unwrap_or_default().to_ascii_lowercase();
-        if kind.contains("xhtml") {
-            return self.html().map(|html| without_wrapper(&html).to_owned());
-        }
-        if kind.contains("html") || self.has_children {
-            return self.html();
-        }
-        filled(text::escape(&text::clean(self.text.trim().to_owned())))
-    }
-
-    /// A title as plain text; in Atom it may say that it is plain already.
-    pub(super) fn title(&self, tag: &Tag<'_>, is_atom: bool) -> Option<String> {
-        let is_text = is_atom
-            && !self.has_children
-            && !tag
-                .attribute("type")
-                .is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
-        if is_text {
-            return self.line();
-        }
-        filled(text::plain(&self.html()?))
-    }
-}
-
-/// XHTML stands in a `div` that is not part of it.
-fn without_wrapper(html: &str) -> &str {
-    let inside = || {
-        let (open, rest) = html.split_once('>')?;
-        let (inside, end) = rest.rsplit_once("</")?;
-        let is_div = |name: &str| crate::xml::local(name.trim()) == "div";
-        let name = open.strip_prefix('<')?.split_ascii_whitespace().next()?;
-        (is_div(name) && is_div(end.strip_suffix('>')?)).then_some(inside.trim())
-    };
-    inside().unwrap_or(html)
-}
-
-/// The text, unless there is none.
-pub(super) fn filled(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
 }

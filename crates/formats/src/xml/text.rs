@@ -1,8 +1,11 @@
 //! Text inside markup: entities, tags to be dropped, characters that must not get through.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use encoding_rs::WINDOWS_1252;
+use memchr::memchr;
 
 /// HTML's names for U+00A0 to U+00FF, in that order.
 const LATIN_1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy \
@@ -32,39 +35,52 @@ const SYMBOLS: &str = "OElig 152 oelig 153 Scaron 160 scaron 161 Yuml 178 fnof 1
     21d1 dArr 21d3 forall 2200 exist 2203 empty 2205 nabla 2207 isin 2208 notin 2209 ni 220b \
     lowast 2217 prop 221d ang 2220 and 2227 or 2228 cap 2229 cup 222a int 222b there4 2234 sim \
     223c cong 2245 equiv 2261 sub 2282 sup 2283 nsub 2284 sube 2286 supe 2287 oplus 2295 \
-    otimes 2297 perp 22a5 sdot 22c5 lceil 2308 rceil 2309 lfloor 230a rfloor 230b lang 27e8 \
-    rang 27e9";
+    otimes 2297 perp 22a5 sdot 22c5 lceil 2308 rceil 2309 lfloor 230a rfloor 230b lang 2329 \
+    rang 232a";
+
+/// What was odd about text, for those who can mend it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Noted {
+    /// An `&` that starts no entity.
+    pub(crate) bare_ampersand: bool,
+    /// A `<` that starts no tag.
+    pub(crate) bare_bracket: bool,
+    /// The first name that HTML has and XML has not.
+    pub(crate) html_entity: Option<String>,
+    /// The first name that nobody knows.
+    pub(crate) unknown_entity: Option<String>,
+}
+
+/// HTML 4's names beyond those of XML.
+static NAMES: LazyLock<HashMap<&'static str, char>> = LazyLock::new(|| {
+    let latin = (0xa0..).zip(LATIN_1.split_ascii_whitespace());
+    let greek = (0x391..).zip(GREEK.split_ascii_whitespace()).filter(|(_, name)| *name != "-");
+    let mut words = SYMBOLS.split_ascii_whitespace();
+    let symbols = std::iter::from_fn(|| {
+        let (name, code) = (words.next()?, words.next()?);
+        Some((u32::from_str_radix(code, 16).ok()?, name))
+    });
+    let all = latin.chain(greek).chain(symbols);
+    all.filter_map(|(code, name)| Some((name, char::from_u32(code)?))).collect()
+});
 
 /// The character that `name` of `&name;` stands for, by the names of XML and HTML 4 or by number.
 pub(crate) fn entity(name: &str) -> Option<char> {
     if let Some(number) = name.strip_prefix('#') {
         return numbered(number);
     }
+    xml_entity(name).or_else(|| NAMES.get(name).copied())
+}
+
+fn xml_entity(name: &str) -> Option<char> {
     match name {
         "amp" | "AMP" => Some('&'),
         "lt" | "LT" => Some('<'),
         "gt" | "GT" => Some('>'),
         "quot" | "QUOT" => Some('"'),
         "apos" => Some('\''),
-        _ => listed(LATIN_1, 0xa0, name)
-            .or_else(|| listed(GREEK, 0x391, name))
-            .or_else(|| symbol(name)),
+        _ => None,
     }
-}
-
-fn symbol(name: &str) -> Option<char> {
-    let mut words = SYMBOLS.split_ascii_whitespace();
-    while let (Some(known), Some(code)) = (words.next(), words.next()) {
-        if known == name {
-            return u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
-        }
-    }
-    None
-}
-
-fn listed(names: &str, first: u32, name: &str) -> Option<char> {
-    let (number, _) = (first..).zip(names.split_ascii_whitespace()).find(|(_, n)| *n == name)?;
-    char::from_u32(number).filter(|_| name != "-")
 }
 
 /// `8217` or `x2019`; 128 to 159 mean what they mean in windows-1252, as they do in browsers.
@@ -86,27 +102,50 @@ fn windows_1252(byte: u8) -> char {
 
 /// Decodes the entities of a text; what is none stays as it is.
 pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
+    unescape_noting(text, &mut Noted::default())
+}
+
+/// The same, and notes what was odd.
+pub(crate) fn unescape_noting<'a>(text: &'a str, noted: &mut Noted) -> Cow<'a, str> {
     /// The longest name there is, with room for leading zeros.
     const LONGEST: usize = 12;
-    if !text.contains('&') {
-        return Cow::Borrowed(text);
-    }
+    let Some(first) = memchr(b'&', text.as_bytes()) else { return Cow::Borrowed(text) };
     let mut decoded = String::with_capacity(text.len());
-    let mut parts = text.split('&');
-    decoded.push_str(parts.next().unwrap_or_default());
-    for part in parts {
-        let end = part.bytes().take(LONGEST).position(|b| b == b';');
-        let found = end.and_then(|end| Some((entity(part.get(..end)?)?, part.get(end + 1..)?)));
-        match found {
-            Some((c, rest)) => {
+    let (before, mut rest) = text.split_at_checked(first).unwrap_or((text, ""));
+    decoded.push_str(before);
+    while let Some(part) = rest.strip_prefix('&') {
+        let end = part.bytes().take(LONGEST).position(|b| matches!(b, b';' | b'&' | b' ' | b'<'));
+        let name =
+            end.and_then(|end| part.get(..end).filter(|_| part.as_bytes().get(end) == Some(&b';')));
+        rest = match name.and_then(|name| Some((name, entity(name)?))) {
+            Some((name, c)) => {
+                if noted.html_entity.is_none()
+                    && !name.starts_with('#')
+                    && xml_entity(name).is_none()
+                {
+                    noted.html_entity = Some(name.to_owned());
+                }
                 decoded.push(c);
-                decoded.push_str(rest);
+                part.get(name.len() + 1..).unwrap_or_default()
             }
             None => {
+                match name.filter(|name| {
+                    name.bytes().all(|b| b.is_ascii_alphanumeric()) && !name.is_empty()
+                }) {
+                    Some(name) if noted.unknown_entity.is_none() => {
+                        noted.unknown_entity = Some(name.to_owned())
+                    }
+                    Some(_) => {}
+                    None => noted.bare_ampersand = true,
+                }
                 decoded.push('&');
-                decoded.push_str(part);
+                part
             }
-        }
+        };
+        let next = memchr(b'&', rest.as_bytes()).unwrap_or(rest.len());
+        let (before, after) = rest.split_at_checked(next).unwrap_or((rest, ""));
+        decoded.push_str(before);
+        rest = after;
     }
     Cow::Owned(decoded)
 }
@@ -116,14 +155,34 @@ pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+/// Whether a text may hold characters that [`clean`] takes out: a quick look at its bytes, right
+/// when it says no.
+pub(crate) fn may_need_cleaning(text: &str) -> bool {
+    let is_suspect = |b: u8| {
+        (b < 0x20) & (b != b'\t') & (b != b'\n') & (b != b'\r')
+            | (b == 0x7f)
+            | (b == 0xc2)
+            | (b == 0xef)
+    };
+    // Whole blocks without a way out in between, so that the compiler can look at many at once.
+    let has_suspect = |block: &[u8]| block.iter().fold(false, |found, b| found | is_suspect(*b));
+    let mut blocks = text.as_bytes().chunks_exact(64);
+    blocks.any(has_suspect) || has_suspect(blocks.remainder())
+}
+
+fn is_allowed(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r') || !(c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'))
+}
+
+/// Whether a text holds control characters.
+pub(crate) fn has_controls(text: &str) -> bool {
+    may_need_cleaning(text) && !text.chars().all(is_allowed)
+}
+
 /// Drops the control characters that XML forbids and publishers send; those of the second block
 /// are windows-1252 that was taken for Latin-1.
 pub(crate) fn clean(text: String) -> String {
-    let is_allowed = |c: char| match c {
-        '\t' | '\n' | '\r' => true,
-        c => !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}'),
-    };
-    if text.chars().all(is_allowed) {
+    if !has_controls(&text) {
         return text;
     }
     let repaired = text.chars().map(|c| match u8::try_from(c) {
@@ -148,17 +207,22 @@ pub(crate) fn one_line(text: &str) -> String {
 /// HTML as one line of plain text.
 pub(crate) fn plain(html: &str) -> String {
     if html.contains('<') {
-        one_line(&unescape(&without_tags(html)))
+        one_line(&unescape(&without_tags(html, true)))
     } else {
         one_line(&unescape(html))
     }
 }
 
-fn without_tags(html: &str) -> String {
+/// A title that may hold markup, as one line of plain text. Nobody puts scripts into a title: a tag
+/// of that name is spoken of, and what follows it stays.
+pub(crate) fn title(html: &str) -> String {
+    if html.contains('<') { one_line(&unescape(&without_tags(html, false))) } else { plain(html) }
+}
+
+fn without_tags(html: &str, mut hides: bool) -> String {
     let mut kept = String::with_capacity(html.len());
     let mut rest = html;
     // Once an end tag is missing it is missing for good, and must not be looked for again.
-    let mut hides = true;
     while let Some((before, after)) = rest.split_once('<') {
         kept.push_str(before);
         let Some((tag, following)) = split_tag(after) else {
@@ -185,8 +249,8 @@ fn without_tags(html: &str) -> String {
 
 /// The tag whose `<` was just read and what follows it, or `None` when there is no tag.
 fn split_tag(after: &str) -> Option<(&str, &str)> {
-    if let Some(comment) = after.strip_prefix("!--") {
-        return Some(("", comment.split_once("-->").map_or("", |(_, rest)| rest)));
+    if let Some((_, rest)) = after.strip_prefix("!--").and_then(|after| after.split_once("-->")) {
+        return Some(("", rest));
     }
     let first = after.chars().next()?;
     if !(first.is_ascii_alphabetic() || matches!(first, '/' | '!' | '?')) {
@@ -234,7 +298,7 @@ mod tests {
             ("&lt;&amp;&gt;&nbsp;&yuml;&Aacute;", "<&>\u{a0}\u{ff}\u{c1}"),
             ("&alpha;&omega;&Omega;&Alpha;&sigmaf;", "\u{3b1}\u{3c9}\u{3a9}\u{391}\u{3c2}"),
             ("&#38;&#x26;&#X26;&#151;&#0000038;", "&&&\u{2014}&"),
-            ("&euro;&hellip;&rang;&OElig;", "\u{20ac}\u{2026}\u{27e9}\u{152}"),
+            ("&euro;&hellip;&rang;&OElig;", "\u{20ac}\u{2026}\u{232a}\u{152}"),
             ("a & b &; &nope; &#xd800; &#-1; &-;", "a & b &; &nope; &#xd800; &#-1; &-;"),
             ("AT&T; x?a=1&copy=2", "AT&T; x?a=1&copy=2"),
         ] {

@@ -1,0 +1,265 @@
+//! OPML: lists of feeds, in and out. Outlines inside each other become categories.
+//!
+//! What has no address is no feed and only names a category. Nothing external is loaded, and every
+//! size has a limit.
+
+use serde::Serialize;
+
+use crate::charset::{self, Markup};
+use crate::xml::{Node, Scanner, Tag, local, text};
+
+/// The most bytes of a list.
+const MAX_BYTES: usize = 32 << 20;
+/// The most feeds of a list; those beyond are left out.
+const MAX_FEEDS: usize = 100_000;
+/// The most outlines inside each other.
+const MAX_DEPTH: usize = 100;
+
+/// Why there is no list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpmlError {
+    /// It has too many bytes.
+    #[error("list is larger than {MAX_BYTES} bytes")]
+    TooLarge,
+    /// Outlines are nested too deep.
+    #[error("outlines are nested deeper than {MAX_DEPTH}")]
+    TooDeep,
+    /// It is something else.
+    #[error("this is not OPML: it has no <opml> element")]
+    NotOpml,
+}
+
+impl OpmlError {
+    /// The stable name of this failure.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::TooDeep => "too_deep",
+            Self::NotOpml => "not_opml",
+        }
+    }
+}
+
+/// A list of feeds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Opml {
+    /// Its name.
+    pub title: Option<String>,
+    /// The feeds, in its order, each once.
+    pub feeds: Vec<Subscription>,
+}
+
+/// A feed of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Subscription {
+    /// Its name.
+    pub title: Option<String>,
+    /// Where it is.
+    pub feed_url: String,
+    /// The page it belongs to.
+    pub home_url: Option<String>,
+    /// What it is filed under: the outlines around it joined by `/`, then what it says itself.
+    pub categories: Vec<String>,
+}
+
+/// Reads a list.
+///
+/// # Errors
+/// When there is none, or it breaks a limit.
+pub fn parse(body: &[u8]) -> Result<Opml, OpmlError> {
+    if body.len() > MAX_BYTES {
+        return Err(OpmlError::TooLarge);
+    }
+    let decoded = charset::decode(body, None, Markup::Xml);
+    let mut scanner = Scanner::new(&decoded.text, 50);
+    let mut opml = Opml::default();
+    let mut is_opml = false;
+    // The names of the outlines that are open; a feed has none.
+    let mut open: Vec<Option<String>> = Vec::new();
+    let mut in_title = false;
+    loop {
+        match scanner.next() {
+            Node::Open(tag) => match &*tag.kind() {
+                "opml" => is_opml = true,
+                "title" => in_title = !tag.empty,
+                "outline" if open.len() >= MAX_DEPTH => return Err(OpmlError::TooDeep),
+                "outline" => {
+                    let name = opml.outline(&tag, &open);
+                    if !tag.empty {
+                        open.push(name);
+                    }
+                }
+                _ => {}
+            },
+            Node::Close(name) if local(name).eq_ignore_ascii_case("outline") => drop(open.pop()),
+            Node::Close(name) if local(name).eq_ignore_ascii_case("title") => in_title = false,
+            Node::Text(text) if in_title && open.is_empty() => {
+                let title = text::one_line(&text);
+                opml.title = opml.title.or_else(|| (!title.is_empty()).then_some(title));
+            }
+            Node::Text(_) | Node::Close(_) => {}
+            Node::End => break,
+        }
+    }
+    if is_opml || !opml.feeds.is_empty() { Ok(opml) } else { Err(OpmlError::NotOpml) }
+}
+
+impl Opml {
+    /// Takes an outline in; one that is no feed names a category.
+    fn outline(&mut self, tag: &Tag<'_>, open: &[Option<String>]) -> Option<String> {
+        let title = tag.attribute("title").or_else(|| tag.attribute("text"));
+        let title = title.map(|title| text::plain(&title)).filter(|title| !title.is_empty());
+        // Some lists have the address of the feed where the page's should be.
+        let is_feed = tag.attribute("type").is_some_and(|kind| {
+            ["rss", "atom", "feed"].iter().any(|word| kind.to_ascii_lowercase().contains(word))
+        });
+        let url = tag.attribute("xmlUrl").or_else(|| tag.attribute("url").filter(|_| is_feed));
+        let Some(feed_url) = url else { return title };
+        if self.feeds.len() < MAX_FEEDS && self.feeds.iter().all(|known| known.feed_url != feed_url)
+        {
+            let around = open.iter().flatten().map(String::as_str).collect::<Vec<_>>().join("/");
+            let own = tag.attribute("category").unwrap_or_default();
+            let own = own.split(',').map(|own| own.trim().trim_matches('/'));
+            let mut categories: Vec<String> = Vec::new();
+            for category in std::iter::once(around.as_str()).chain(own) {
+                if !category.is_empty() && !categories.iter().any(|known| known == category) {
+                    categories.push(category.to_owned());
+                }
+            }
+            let home_url = tag.attribute("htmlUrl");
+            self.feeds.push(Subscription { title, feed_url, home_url, categories });
+        }
+        None
+    }
+
+    /// Writes the list as OPML 2.0, feeds under their first category.
+    #[must_use]
+    pub fn write(&self) -> String {
+        let mut groups: Vec<(&str, Vec<&Subscription>)> = Vec::new();
+        for feed in &self.feeds {
+            let category = feed.categories.first().map_or("", String::as_str);
+            match groups.iter_mut().find(|(name, _)| *name == category) {
+                Some((_, feeds)) => feeds.push(feed),
+                None => groups.push((category, vec![feed])),
+            }
+        }
+        let mut out =
+            String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<opml version=\"2.0\">\n");
+        let title = text::escape(self.title.as_deref().unwrap_or("Feeds"));
+        out.push_str(&format!("  <head><title>{title}</title></head>\n  <body>\n"));
+        for (category, feeds) in groups {
+            let names: Vec<_> = category.split('/').filter(|name| !name.is_empty()).collect();
+            for (depth, name) in names.iter().enumerate() {
+                let indent = "  ".repeat(depth + 2);
+                out.push_str(&format!("{indent}<outline text=\"{}\">\n", quoted(name)));
+            }
+            for feed in feeds {
+                out.push_str(&"  ".repeat(names.len() + 2));
+                out.push_str(&feed.outline());
+            }
+            for depth in (0..names.len()).rev() {
+                out.push_str(&format!("{}</outline>\n", "  ".repeat(depth + 2)));
+            }
+        }
+        out.push_str("  </body>\n</opml>\n");
+        out
+    }
+}
+
+impl Subscription {
+    fn outline(&self) -> String {
+        let title = quoted(self.title.as_deref().unwrap_or(&self.feed_url));
+        let mut out = format!("<outline type=\"rss\" text=\"{title}\" title=\"{title}\"");
+        out.push_str(&format!(" xmlUrl=\"{}\"", quoted(&self.feed_url)));
+        if let Some(home) = &self.home_url {
+            out.push_str(&format!(" htmlUrl=\"{}\"", quoted(home)));
+        }
+        let more = self.categories.get(1..).unwrap_or_default().join(",");
+        if !more.is_empty() {
+            out.push_str(&format!(" category=\"{}\"", quoted(&more)));
+        }
+        out.push_str("/>\n");
+        out
+    }
+}
+
+/// Text as an attribute's value.
+fn quoted(text: &str) -> String {
+    text::escape(&text::clean(text.to_owned()))
+        .replace('"', "&quot;")
+        .replace(['\n', '\r', '\t'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn outlines_inside_each_other_are_categories() {
+        let opml = parse(
+            b"<?xml version='1.0'?><opml version='2.0'><head><title>Mine &amp; yours</title></head><body>\
+            <outline text='News'><outline text='World' ><outline type='rss' text='A' xmlUrl='https://a.example/feed'\
+            htmlUrl='https://a.example/' category='/x/y,News/World'/></outline>\
+            <outline title='B' text='b' XMLURL='https://b.example/feed'></outline></outline>\
+            <outline text='C &lt;b&gt;c&lt;/b&gt;' xmlUrl='https://c.example/feed'/>\
+            <outline text='A again' xmlUrl='https://a.example/feed'/>\
+            <outline type='link' text='no feed' url='https://d.example/'/></body></opml>",
+        )
+        .unwrap();
+        assert_eq!(opml.title.as_deref(), Some("Mine & yours"));
+        let seen: Vec<_> = opml
+            .feeds
+            .iter()
+            .map(|feed| (feed.title.as_deref().unwrap(), feed.categories.join(" ")))
+            .collect();
+        assert_eq!(
+            seen,
+            [("A", "News/World x/y".into()), ("B", "News".into()), ("C c", String::new())]
+        );
+        assert_eq!(opml.feeds[0].home_url.as_deref(), Some("https://a.example/"));
+    }
+
+    #[test]
+    fn what_is_no_list_has_a_code() {
+        assert_eq!(parse(b"<rss/>").unwrap_err().code(), "not_opml");
+        assert_eq!(parse(b"").unwrap_err().code(), "not_opml");
+        let deep = format!("<opml>{}", "<outline text='x'>".repeat(200));
+        assert_eq!(parse(deep.as_bytes()).unwrap_err().code(), "too_deep");
+        assert_eq!(parse(b"<opml/>").unwrap(), Opml::default());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(
+            feeds in prop::collection::btree_map("[a-z]{1,8}", (
+                prop::option::of("[a-zA-Z<>&\"'\u{e9}]{1,10}"),
+                prop::option::of("[a-z&]{1,5}(/[a-z\"]{1,5}){0,2}"),
+            ), 0..8),
+        ) {
+            let subscription = |(name, (title, category)): (String, (Option<String>, Option<String>))| {
+                let feed_url = format!("https://{name}.example/feed?a=1&b=2");
+                // A title is plain text: what reads as markup or as an entity is not written.
+                let title = title.map(|title| title.replace(['<', '>', '&'], ""));
+                let title = title.filter(|title| !title.trim().is_empty()).unwrap_or(feed_url.clone());
+                let categories = category.map(|category| category.replace('&', "")).filter(|c| !c.split('/').any(str::is_empty));
+                Subscription { title: Some(title), feed_url, home_url: None, categories: categories.into_iter().collect() }
+            };
+            let mut feeds: Vec<_> = feeds.into_iter().map(subscription).collect();
+            let opml = Opml { title: Some("List".into()), feeds: feeds.clone() };
+            let mut read = parse(opml.write().as_bytes()).unwrap().feeds;
+            feeds.sort_by(|a, b| a.feed_url.cmp(&b.feed_url));
+            read.sort_by(|a, b| a.feed_url.cmp(&b.feed_url));
+            prop_assert_eq!(read, feeds);
+        }
+
+        #[test]
+        fn any_bytes_end_well(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(opml) = parse(&bytes) {
+                prop_assert!(opml.feeds.len() <= bytes.len());
+            }
+        }
+    }
+}
