@@ -13,6 +13,7 @@ mod disk;
 mod doctor;
 mod failure;
 mod frontier;
+mod host;
 mod init;
 mod logs;
 mod migrate;
@@ -20,8 +21,10 @@ mod once;
 mod out;
 mod places;
 mod run;
+mod select;
 mod source;
 mod submit;
+mod sweep;
 mod text;
 
 use std::ffi::OsString;
@@ -97,6 +100,8 @@ enum Command {
     #[command(subcommand)]
     Frontier(frontier::Command),
     #[command(subcommand)]
+    Host(host::Command),
+    #[command(subcommand)]
     Article(article::Command),
     #[command(subcommand)]
     Migrate(migrate::Command),
@@ -157,6 +162,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(args, context).await,
         Command::Source(command) => source::run(command, context).await,
         Command::Frontier(command) => frontier::run(command, context).await,
+        Command::Host(command) => host::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),

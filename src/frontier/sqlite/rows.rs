@@ -94,7 +94,7 @@ pub(super) fn load_source(conn: &Connection, id: SourceId) -> Result<Option<Sour
 
 /// The columns that [`read_host`] reads.
 pub(super) const HOST_COLUMNS: &str = "id, queue_id, name, concurrency, top_poll, top_page, \
-    top_media, last_lane, lease_task, crawl_ms, rate_ms, learned_ms, blocked_until";
+    top_media, last_lane, lease_task, crawl_ms, rate_ms, learned_ms, blocked_until, slow_ms";
 
 /// A slot of a host: the head of its queue, and its lease.
 #[derive(Debug)]
@@ -123,6 +123,7 @@ pub(super) fn read_host(row: &Row<'_>) -> rusqlite::Result<HostRow> {
             rate_ms: row.get(10)?,
             learned_ms: row.get(11)?,
             blocked_until: Ts::from_ms(row.get(12)?),
+            slow_ms: row.get(13)?,
         },
     })
 }
@@ -164,9 +165,9 @@ pub(super) fn set_slots(conn: &Connection, queue: i64, slots: u32) -> Result<(),
     for slot in 1..slots {
         conn.execute(
             "INSERT OR IGNORE INTO host(queue_id, name, slot, top_poll, top_page, top_media,
-               crawl_ms, rate_ms, learned_ms, blocked_until, next_at, created_at)
+               crawl_ms, rate_ms, learned_ms, slow_ms, blocked_until, next_at, created_at)
              SELECT queue_id, name, ?2, top_poll, top_page, top_media, crawl_ms, rate_ms,
-               learned_ms, blocked_until, blocked_until, created_at FROM host WHERE id = ?1",
+               learned_ms, slow_ms, blocked_until, blocked_until, created_at FROM host WHERE id = ?1",
             (queue, slot),
         )?;
     }
