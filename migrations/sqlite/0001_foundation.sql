@@ -41,8 +41,8 @@ CREATE INDEX host_media ON host(top_media, next_at) WHERE top_media IS NOT NULL;
 CREATE UNIQUE INDEX host_lease ON host(lease_id, id) WHERE lease_id IS NOT NULL;
 
 CREATE TABLE task(
-  id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice: what a deleted task left keeps its number
-  host_id INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY,          -- never used twice (see frontier/sqlite/sweep.rs)
+  host_id INTEGER NOT NULL,        -- 0 = no task: the highest number ever given
   lane INTEGER NOT NULL,
   hash INTEGER NOT NULL,           -- first 64 bits of url_hash
   kind INTEGER NOT NULL,

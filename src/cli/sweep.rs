@@ -2,6 +2,7 @@
 //!
 //! It is done a thousand at a time, so that an engine beside it goes on.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -87,8 +88,7 @@ pub(super) struct Purge {
 }
 
 pub(super) async fn retry(args: &Retry, context: &Context) -> Result<(), Failure> {
-    let store = context.store().await?;
-    let mut filter = args.chosen.filter(&*store).await?;
+    let (store, mut filter) = args.chosen.filter(context).await?;
     if filter.ids.is_empty() && filter.states.is_empty() {
         filter.states = vec![State::Dead];
     }
@@ -96,8 +96,7 @@ pub(super) async fn retry(args: &Retry, context: &Context) -> Result<(), Failure
 }
 
 pub(super) async fn delete(args: &Delete, context: &Context) -> Result<(), Failure> {
-    let store = context.store().await?;
-    let filter = args.chosen.filter(&*store).await?;
+    let (store, filter) = args.chosen.filter(context).await?;
     sweep(Act::Delete, filter, args.chosen.dry_run, &*store, context).await
 }
 
@@ -112,13 +111,15 @@ pub(super) async fn purge(args: &Purge, context: &Context) -> Result<(), Failure
 }
 
 impl Chosen {
-    async fn filter(&self, store: &dyn Store) -> Result<TaskFilter, Failure> {
+    async fn filter(&self, context: &Context) -> Result<(Arc<dyn Store>, TaskFilter), Failure> {
         if self.names.is_empty() && !self.which.is_anything() && !self.all {
             let message = "nothing is selected: name ids or addresses, give a filter such as --host, or say --all";
             return Err(Failure::usage("nothing_selected", message));
         }
-        let ids = named(&self.names, store).await?;
-        Ok(TaskFilter { ids, ..self.which.filter(store).await? })
+        let store = context.store().await?;
+        let ids = named(&self.names, &*store).await?;
+        let filter = TaskFilter { ids, ..self.which.filter(&*store).await? };
+        Ok((store, filter))
     }
 }
 

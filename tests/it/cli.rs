@@ -131,8 +131,9 @@ fn bad_input_gives_one_sentence_and_leaves_nothing_behind() {
     desk.fails(&add("http://127.0.0.1/feed"), 2, "not a public address");
     desk.fails(&["source", "add", "https://example.com/f", "--priority", "11"], 2, "1 to 10");
     desk.fails(&["source", "add", "https://example.com/f", "--interval", "soon"], 2, "time span");
-    desk.fails(&["frontier", "list", "--status", "lost"], 2, "one of pending, fetched");
-    desk.fails(&["frontier", "list", "--after", "7"], 2, "not the id of an address");
+    desk.fails(&["frontier", "list", "--status", "lost"], 2, "one of pending, fetching");
+    desk.fails(&["frontier", "list", "--after", "7"], 2, "not a place in a list");
+    desk.fails(&["frontier", "delete"], 2, "nothing is selected");
     desk.fails(&["frontier", "submit", "--file", "none.txt"], 2, "cannot read none.txt");
     desk.fails(&["article", "list", "--since", "monday"], 2, "such as 2h");
     desk.fails(&["migrate", "down", "--yes"], 1, "cannot open the database");

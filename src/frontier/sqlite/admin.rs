@@ -114,7 +114,7 @@ pub(super) fn stats(conn: &Connection, now: Ts) -> Result<Stats, DbError> {
     let mut select = conn.prepare(
         "SELECT t.kind, t.status, t.retry > 0, l.lease_task IS NOT NULL, count(*)
          FROM task t LEFT JOIN (SELECT DISTINCT queue_id, lease_task FROM host WHERE lease_id IS NOT NULL) l
-           ON l.lease_task = t.id AND l.queue_id = t.host_id GROUP BY 1, 2, 3, 4 ORDER BY 1",
+           ON l.lease_task = t.id AND l.queue_id = t.host_id WHERE t.host_id <> 0 GROUP BY 1, 2, 3, 4 ORDER BY 1",
     )?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {

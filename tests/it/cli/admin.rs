@@ -216,7 +216,7 @@ fn a_host_is_looked_at_slowed_down_and_blocked() {
         desk.ok(&["host", "block", "a.example"]),
         "a.example is blocked until it is unblocked\n"
     );
-    assert!(desk.ok(&["host", "block", "b.example", "--for", "2h"]).contains("(in 1h)"));
+    assert!(desk.ok(&["host", "block", "b.example", "--for", "2h"]).contains("(in 2h)"));
     assert_eq!(desk.json(&["host", "list", "--blocked"])["hosts"].as_array().unwrap().len(), 2);
     let text = desk.ok(&["host", "show", "a.example"]);
     assert!(text.contains("blocked until it is unblocked") && text.contains("0 of 3"), "{text}");
