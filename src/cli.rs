@@ -16,6 +16,7 @@ mod explain;
 mod extract;
 mod failure;
 mod frontier;
+mod host;
 mod init;
 mod logs;
 mod meter;
@@ -27,8 +28,10 @@ mod parse;
 mod places;
 mod restore;
 mod run;
+mod select;
 mod source;
 mod submit;
+mod sweep;
 mod text;
 
 use std::ffi::OsString;
@@ -104,6 +107,8 @@ enum Command {
     #[command(subcommand)]
     Frontier(frontier::Command),
     #[command(subcommand)]
+    Host(host::Command),
+    #[command(subcommand)]
     Article(article::Command),
     Explain(explain::Args),
     Extract(extract::Args),
@@ -170,6 +175,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(args, context).await,
         Command::Source(command) => source::run(command, context).await,
         Command::Frontier(command) => frontier::run(command, context).await,
+        Command::Host(command) => host::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
         Command::Explain(args) => explain::run(args, context).await,
         Command::Extract(args) => extract::run(args, context).await,

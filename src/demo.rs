@@ -16,7 +16,7 @@ use crate::app::{self, AppError, Mode, Progress, RunOptions, Snapshot};
 use crate::clock::Clock;
 use crate::config::{Config, Policy, Span};
 use crate::db::DbError;
-use crate::frontier::TaskFilter;
+use crate::frontier::{Cursor, Order, TaskFilter};
 use crate::model::{IngestionMode, Kind, Lane, NewSource, Ts};
 use crate::store::{ArticleFilter, SourceError, Store, Totals};
 
@@ -298,7 +298,7 @@ async fn delays(
             TaskFilter { kind: Some(Kind::Article), after, limit: PAGE, ..TaskFilter::default() };
         let page = store.list(filter).await?;
         let Some(last) = page.last() else { break };
-        after = Some(last.id.0);
+        after = Some(Cursor::behind(last, Order::default()));
         for task in &page {
             let published = newsroom.story(&task.url).map(|story| Ts::from_ms(story.published_at));
             if let Some(published) = published.filter(|at| *at >= start) {

@@ -6,7 +6,9 @@
 //! pause is counted from the end of the last one, also over a restart.
 
 mod budget;
+mod hosts;
 mod intake;
+mod listing;
 pub mod postgres;
 mod rulings;
 pub mod sqlite;
@@ -17,10 +19,12 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::db::DbError;
-use crate::model::{Code, Kind, Lane, Lease, LeaseId, NewTask, Origin, Status, Task, Ts};
+use crate::model::{Code, Kind, Lane, Lease, LeaseId, NewTask, Task, Ts};
 
-pub use budget::Pace;
+pub use budget::{Pace, PauseOrigin};
+pub use hosts::{FOREVER, HostFilter, HostState, RobotsCopy};
 pub use intake::{Candidate, Rejected, admit, priority, queue_key};
+pub use listing::{BadCursor, Cursor, Order, Sort, TaskFilter};
 
 /// Expired leases after which a task is given up.
 pub const MAX_STRIKES: i64 = 5;
@@ -69,7 +73,7 @@ pub enum Extension {
 /// What an operator may say about a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPatch {
-    /// The pause between two requests.
+    /// The shortest pause between two requests, whatever robots.txt and sources say.
     pub delay: Option<Duration>,
     /// Nothing before this time.
     pub blocked_until: Option<Ts>,
@@ -77,23 +81,33 @@ pub struct HostPatch {
     pub concurrency: Option<u32>,
 }
 
-/// Which tasks to list.
-#[derive(Clone, Debug, Default)]
-pub struct TaskFilter {
-    /// Standing like this.
-    pub status: Option<Status>,
-    /// Of this kind.
-    pub kind: Option<Kind>,
-    /// Of this host.
-    pub host: Option<String>,
-    /// Owned by the source with this name or id.
-    pub source: Option<String>,
-    /// That came to us like this.
-    pub origin: Option<Origin>,
-    /// After the task with this row.
-    pub after: Option<i64>,
-    /// At most so many.
-    pub limit: usize,
+/// What an operator may do to many tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Asks for them again, now.
+    Retry,
+    /// Forgets them. What was read there stays.
+    Delete,
+}
+
+/// What one stretch of a sweep came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// Tasks that it was done to.
+    pub done: u64,
+    /// Tasks that were left alone: others rely on them.
+    pub spared: u64,
+    /// Where the next stretch begins; `None` when this was the last one.
+    pub next: Option<Cursor>,
+}
+
+/// What tasks can be shared out by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// By the source that owns them.
+    Source,
+    /// By their host, or its group.
+    Host,
 }
 
 /// Tasks by where they stand.
@@ -163,8 +177,21 @@ pub trait Frontier: Send + Sync {
     /// Puts right what a crash may have left; returns how many rows it touched.
     async fn maintain(&self) -> Result<u64, DbError>;
 
-    /// Tasks by filter, oldest first.
+    /// Tasks by filter, in its order.
     async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError>;
+
+    /// How many tasks the filter lets through, whatever its place and limit.
+    async fn count(&self, filter: TaskFilter) -> Result<u64, DbError>;
+
+    /// Does this to the next tasks of the filter, oldest first and at most `filter.limit` of them, in
+    /// one transaction; a dry run only counts.
+    async fn sweep(&self, act: Act, filter: TaskFilter, dry: bool) -> Result<Sweep, DbError>;
+
+    /// Hosts by filter, in the order of their names.
+    async fn hosts(&self, filter: HostFilter) -> Result<Vec<HostState>, DbError>;
+
+    /// The sources or hosts with most tasks, the largest first.
+    async fn shares(&self, by: Share, top: usize) -> Result<Vec<(String, Counts)>, DbError>;
 
     /// The frontier in figures.
     async fn stats(&self) -> Result<Stats, DbError>;

@@ -30,5 +30,5 @@ pub use outcome::{
 };
 pub use source::{Health, IngestionMode, NewSource, PollPolicy, Source, SourceId};
 pub use task::{
-    Kind, Lane, Lease, LeaseId, NewTask, Origin, RobotsRef, Status, Task, TaskId, Validators,
+    Kind, Lane, Lease, LeaseId, NewTask, Origin, RobotsRef, State, Status, Task, TaskId, Validators,
 };

@@ -13,7 +13,10 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::db::DbError;
-use crate::frontier::{Extension, Frontier, HostPatch, Rules, Stats, SubmitReport, TaskFilter};
+use crate::frontier::{
+    Act, Counts, Extension, Frontier, HostFilter, HostPatch, HostState, Rules, Share, Stats,
+    SubmitReport, Sweep, TaskFilter,
+};
 use crate::model::{
     ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchRecord, Known, Lane, Lease,
     LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, Task, TaskId, Ts,
@@ -268,6 +271,18 @@ impl<S: Store> Frontier for S {
     }
     async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {
         self.queue().list(filter).await
+    }
+    async fn count(&self, filter: TaskFilter) -> Result<u64, DbError> {
+        self.queue().count(filter).await
+    }
+    async fn sweep(&self, act: Act, filter: TaskFilter, dry: bool) -> Result<Sweep, DbError> {
+        self.queue().sweep(act, filter, dry).await
+    }
+    async fn hosts(&self, filter: HostFilter) -> Result<Vec<HostState>, DbError> {
+        self.queue().hosts(filter).await
+    }
+    async fn shares(&self, by: Share, top: usize) -> Result<Vec<(String, Counts)>, DbError> {
+        self.queue().shares(by, top).await
     }
     async fn stats(&self) -> Result<Stats, DbError> {
         self.queue().stats().await

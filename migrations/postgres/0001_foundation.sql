@@ -28,6 +28,7 @@ CREATE TABLE host(
   blocked_until bigint NOT NULL DEFAULT 0,
   crawl_ms bigint,                 -- pause asked for by robots.txt
   rate_ms bigint,                  -- pause asked for by a source
+  slow_ms bigint NOT NULL DEFAULT 0, -- the shortest pause that the operator allows
   learned_ms bigint NOT NULL DEFAULT 0,
   lease_id bigint,
   lease_task bigint,
@@ -213,7 +214,7 @@ CREATE VIEW url_frontier AS
 CREATE VIEW host_state AS
   SELECT h.name AS host,
     (SELECT max(l.last_fetch_at) FROM host l WHERE l.queue_id = h.id) AS last_fetch_at,
-    greatest(coalesce(h.crawl_ms, h.rate_ms, 1000), h.learned_ms) AS min_delay_ms,
+    greatest(coalesce(h.crawl_ms, h.rate_ms, 1000), h.learned_ms, h.slow_ms) AS min_delay_ms,
     (SELECT r.body FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_txt,
     (SELECT r.fetched_at FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_fetched_at,
     24 AS robots_ttl_hours, h.created_at, coalesce(h.last_fetch_at, h.created_at) AS updated_at

@@ -25,6 +25,7 @@ CREATE TABLE host(
   next_at INTEGER NOT NULL DEFAULT 0,
   crawl_ms INTEGER,                -- pause asked for by robots.txt
   rate_ms INTEGER,                 -- pause asked for by a source
+  slow_ms INTEGER NOT NULL DEFAULT 0, -- the shortest pause that the operator allows
   learned_ms INTEGER NOT NULL DEFAULT 0,
   blocked_until INTEGER NOT NULL DEFAULT 0,
   last_lane INTEGER,               -- lane of the last claim: polls take every second slot
@@ -40,8 +41,8 @@ CREATE INDEX host_media ON host(top_media, next_at) WHERE top_media IS NOT NULL;
 CREATE UNIQUE INDEX host_lease ON host(lease_id, id) WHERE lease_id IS NOT NULL;
 
 CREATE TABLE task(
-  id INTEGER PRIMARY KEY,
-  host_id INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY,          -- never used twice (see frontier/sqlite/sweep.rs)
+  host_id INTEGER NOT NULL,        -- 0 = no task: the highest number ever given
   lane INTEGER NOT NULL,
   hash INTEGER NOT NULL,           -- first 64 bits of url_hash
   kind INTEGER NOT NULL,
@@ -197,7 +198,7 @@ CREATE VIEW url_frontier AS
     LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id;
 
 CREATE VIEW host_state AS
-  SELECT h.name AS host, h.last_fetch_at, max(coalesce(h.crawl_ms, h.rate_ms, 1000), h.learned_ms) AS min_delay_ms,
+  SELECT h.name AS host, h.last_fetch_at, max(coalesce(h.crawl_ms, h.rate_ms, 1000), h.learned_ms, h.slow_ms) AS min_delay_ms,
     (SELECT r.body FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_txt,
     (SELECT r.fetched_at FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_fetched_at,
     24 AS robots_ttl_hours, h.created_at, coalesce(h.last_fetch_at, h.created_at) AS updated_at

@@ -68,6 +68,17 @@ impl Out {
         print(&text.map_err(|error| Failure::failed("json", error.to_string()))?)
     }
 
+    /// Prints a line of JSON for each; false when nobody reads on.
+    pub(super) fn lines(&self, values: &[impl Serialize]) -> Result<bool, Failure> {
+        let mut text = String::new();
+        for value in values {
+            let line = serde_json::to_string(value);
+            text.push_str(&line.map_err(|error| Failure::failed("json", error.to_string()))?);
+            text.push('\n');
+        }
+        if text.is_empty() { Ok(true) } else { put(&text) }
+    }
+
     /// Prints what was done; not worth a line to those who asked for quiet.
     pub(super) fn done(&self, value: &impl Serialize, human: &str) -> Result<(), Failure> {
         if self.quiet && !self.json { Ok(()) } else { self.emit(value, |_| human.to_owned()) }
@@ -156,14 +167,18 @@ impl Out {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
+    put(text).map(drop)
+}
+
+/// Writes to standard output; false when nobody reads on.
+fn put(text: &str) -> Result<bool, Failure> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let mut stdout = io::stdout().lock();
     let written = write!(stdout, "{text}{end}").and_then(|()| stdout.flush());
     match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed("output", format!("cannot write the result: {error}")))
-        }
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::failed("output", format!("cannot write the result: {error}"))),
+        Ok(()) => Ok(true),
     }
 }
 

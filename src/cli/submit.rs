@@ -1,17 +1,23 @@
-//! `feedmill frontier submit`: hands addresses to the queue, few or millions.
+//! `feedmill frontier submit` and `import`: addresses for the queue, few or millions.
+//!
+//! Lines are read as they are needed and handed on a batch at a time, so that a file of any length
+//! takes the same room. What broke off is simply done again: known addresses are known.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tokio::time::Instant;
 
 use super::run::progress_line;
 use super::{Context, Failure, text};
-use crate::frontier::SubmitReport;
+use crate::frontier::{Rejected, SubmitReport};
 use crate::model::{Kind, NewTask, Origin, Source, SourceId};
 
 /// Addresses that go to the store at once.
-const BATCH: usize = 1_000;
-/// Rejections that are told in full to people.
+const BATCH: usize = 2_000;
+/// Rejections that are told in full.
 const SHOWN: usize = 20;
 
 /// Hands addresses to the queue
@@ -22,7 +28,7 @@ const SHOWN: usize = 20;
 #[command(after_help = "\
 Examples:
   feedmill frontier submit https://example.com/story
-  feedmill frontier submit --file addresses.txt --source example
+  feedmill frontier submit https://example.com/a https://example.com/b --priority 9
   sort -u *.txt | feedmill frontier submit -")]
 pub(super) struct Args {
     /// The addresses, or - for standard input
@@ -31,6 +37,32 @@ pub(super) struct Args {
     /// A file with one address in a line
     #[arg(long)]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    as_what: AsWhat,
+}
+
+/// Takes a file of addresses in, one in a line
+///
+/// Empty lines and lines that begin with # are left out. If it is interrupted, start it again: what it
+/// knows it knows. Lines that are no addresses are reported and do no harm.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  feedmill frontier import addresses.txt --source example
+  zcat backlog.gz | feedmill frontier import - --priority 3 --rejects bad.tsv")]
+pub(super) struct Import {
+    /// The file, or - for standard input
+    file: PathBuf,
+    /// Writes every rejected line here: number, code, reason and address, with tabs between
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    #[command(flatten)]
+    as_what: AsWhat,
+}
+
+/// What addresses are handed in as.
+#[derive(Debug, clap::Args)]
+struct AsWhat {
     /// What is behind them
     #[arg(long, default_value = "article")]
     kind: Submitted,
@@ -60,125 +92,227 @@ impl Submitted {
     }
 }
 
+/// An address, and the line of the file that it is from.
+type Line = (Option<u64>, String);
+type Lines = Box<dyn Iterator<Item = Result<Line, Failure>> + Send>;
+
+/// A line that was turned away.
+#[derive(Debug, Serialize)]
+struct Reject {
+    line: Option<u64>,
+    #[serde(flatten)]
+    rejected: Rejected,
+}
+
+/// What became of all lines.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    new: u64,
+    known: u64,
+    raised: u64,
+    /// The first ones.
+    rejected: Vec<Reject>,
+    rejected_total: u64,
+}
+
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let mut lines = input(args)?;
+    let lines = match (&args.file, args.urls.as_slice()) {
+        (Some(path), _) => read(path)?,
+        (None, [dash]) if dash == "-" => read(Path::new(dash))?,
+        (None, _) => Box::new(args.urls.clone().into_iter().map(|url| Ok((None, url)))),
+    };
+    take(lines, &args.as_what, None, context).await
+}
+
+pub(super) async fn import(args: &Import, context: &Context) -> Result<(), Failure> {
+    let lines = read(&args.file)?;
+    let rejects = match &args.rejects {
+        Some(path) => Some(File::create(path).map_err(|error| unwritable(path, &error))?),
+        None => None,
+    };
+    let mut rejects = args.rejects.as_deref().zip(rejects.map(BufWriter::new));
+    take(lines, &args.as_what, rejects.as_mut(), context).await
+}
+
+type Rejects<'a> = (&'a Path, BufWriter<File>);
+
+async fn take(
+    mut lines: Lines,
+    as_what: &AsWhat,
+    mut rejects: Option<&mut Rejects<'_>>,
+    context: &Context,
+) -> Result<(), Failure> {
     let store = context.store_or_new().await?;
-    let (source, usual) = match &args.source {
+    let (source, usual) = match &as_what.source {
         Some(name) => {
             let (source, _) = store.source(name).await?;
             (Some(source.id), source.spec.priority)
         }
         None => (None, Source::DEFAULT_PRIORITY),
     };
-    let priority = args.priority.unwrap_or(usual);
+    let (kind, priority) = (as_what.kind.kind(), as_what.priority.unwrap_or(usual));
     let progress = progress_line(context);
-    let mut report = SubmitReport::default();
+    let (mut report, began) = (Report::default(), Instant::now());
     loop {
-        let batch = next_batch(&mut lines)?;
+        let batch: Vec<Line> = lines.by_ref().take(BATCH).collect::<Result<_, _>>()?;
         if batch.is_empty() {
             break;
         }
-        let tasks = batch.into_iter().map(|url| task(url, args.kind.kind(), source, priority));
-        add(&mut report, store.submit(tasks.collect()).await?);
-        progress.set_message(summary(&report));
+        let urls = batch.iter().map(|(_, url)| url.clone());
+        let tasks = urls.map(|url| task(url, kind, source, priority)).collect();
+        let done = store.submit(tasks).await?;
+        let turned_away = report.add(done, &batch);
+        if let Some((path, file)) = &mut rejects {
+            write(file, &turned_away).map_err(|error| unwritable(path, &error))?;
+        }
+        report.show(turned_away);
+        progress.set_message(format!("{}, {}", report.summary(), report.rate(began)));
         progress.tick();
     }
     progress.finish_and_clear();
-    context.out.done(&report, &told(&report))?;
-    match (report.new + report.known, report.rejected.len()) {
+    if let Some((path, file)) = rejects {
+        file.flush().map_err(|error| unwritable(path, &error))?;
+    }
+    context.out.done(&report, &report.told())?;
+    match (report.new + report.known, report.rejected_total) {
         (0, 1..) => Err(Failure::failed("all_rejected", "none of the addresses could be taken")),
         _ => Ok(()),
     }
 }
 
-type Lines = Box<dyn Iterator<Item = Result<String, Failure>> + Send>;
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage("unwritable_output", format!("cannot write {}: {error}", path.display()))
+}
 
-/// Where the addresses come from, opened.
-fn input(args: &Args) -> Result<Lines, Failure> {
-    let unreadable = |name: &str, error: &io::Error| {
+/// The addresses of a file, or with `-` of standard input, with their lines.
+fn read(path: &Path) -> Result<Lines, Failure> {
+    let stdin = path == Path::new("-");
+    let name = if stdin { "standard input".to_owned() } else { path.display().to_string() };
+    let unreadable = move |error: io::Error| {
         Failure::usage("unreadable_input", format!("cannot read {name}: {error}"))
     };
-    let read = move |name: String, from: Box<dyn BufRead + Send>| -> Lines {
-        let lines = from.split(b'\n').map(move |line| match line {
-            Ok(line) => Ok(String::from_utf8_lossy(&line).trim().to_owned()),
-            Err(error) => Err(unreadable(&name, &error)),
-        });
-        Box::new(lines.filter(|line| line.as_ref().map_or(true, |line| is_address(line))))
+    let from: Box<dyn BufRead + Send> = if stdin {
+        Box::new(BufReader::new(io::stdin()))
+    } else {
+        Box::new(BufReader::new(File::open(path).map_err(&unreadable)?))
     };
-    match (&args.file, args.urls.as_slice()) {
-        (Some(path), _) => {
-            let name = path.display().to_string();
-            let file = File::open(path).map_err(|error| unreadable(&name, &error))?;
-            Ok(read(name, Box::new(BufReader::new(file))))
-        }
-        (None, [dash]) if dash == "-" => {
-            Ok(read("standard input".to_owned(), Box::new(BufReader::new(io::stdin()))))
-        }
-        (None, _) => Ok(Box::new(args.urls.clone().into_iter().map(Ok))),
-    }
+    let lines = (1..).zip(from.split(b'\n')).map(move |(number, line)| match line {
+        Ok(line) => Ok((Some(number), String::from_utf8_lossy(&line).trim().to_owned())),
+        Err(error) => Err(unreadable(error)),
+    });
+    Ok(Box::new(lines.filter(|line| line.as_ref().map_or(true, |(_, line)| is_address(line)))))
 }
 
 fn is_address(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-fn next_batch(lines: &mut Lines) -> Result<Vec<String>, Failure> {
-    lines.take(BATCH).collect()
+/// A line for each, with tabs between.
+fn write(file: &mut impl Write, rejects: &[Reject]) -> io::Result<()> {
+    for Reject { line, rejected: Rejected { code, reason, url, .. } } in rejects {
+        let (reason, url) = (text::one_line(reason), text::one_line(url));
+        let line = line.unwrap_or_default();
+        writeln!(file, "{line}\t{code}\t{reason}\t{url}")?;
+    }
+    Ok(())
 }
 
-fn task(url: String, kind: Kind, source: Option<SourceId>, base_priority: u8) -> NewTask {
+/// An address on its way, as an operator hands it in.
+pub(super) fn task(
+    url: String,
+    kind: Kind,
+    source: Option<SourceId>,
+    base_priority: u8,
+) -> NewTask {
     let origin = Origin::Manual;
     NewTask { url, kind, origin, source, base_priority, depth: 0, parent: None, not_before: None }
 }
 
-fn add(report: &mut SubmitReport, more: SubmitReport) {
-    report.new += more.new;
-    report.known += more.known;
-    report.raised += more.raised;
-    report.rejected.extend(more.rejected);
-}
-
-fn summary(report: &SubmitReport) -> String {
-    let SubmitReport { new, known, raised, rejected } = report;
-    let [new, known, raised, rejected] =
-        [*new, *known, *raised, rejected.len() as u64].map(text::number);
-    format!("{new} new, {known} known ({raised} raised), {rejected} rejected")
-}
-
-fn told(report: &SubmitReport) -> String {
-    let mut told = summary(report);
-    for rejected in report.rejected.iter().take(SHOWN) {
-        let url = text::one_line(&rejected.url);
-        let reason = text::one_line(&rejected.reason);
-        told.push_str(&format!("\n  {url}: {reason}"));
+impl Report {
+    /// Counts what became of a batch; what was turned away of it, by line.
+    fn add(&mut self, done: SubmitReport, batch: &[Line]) -> Vec<Reject> {
+        self.new += done.new;
+        self.known += done.known;
+        self.raised += done.raised;
+        self.rejected_total += done.rejected.len() as u64;
+        let line = |rejected: &Rejected| batch.get(rejected.at).and_then(|(line, _)| *line);
+        let mut rejects: Vec<_> = done
+            .rejected
+            .into_iter()
+            .map(|rejected| Reject { line: line(&rejected), rejected })
+            .collect();
+        rejects.sort_by_key(|reject| reject.line);
+        rejects
     }
-    if let Some(more @ 1..) = report.rejected.len().checked_sub(SHOWN) {
-        told.push_str(&format!("\n  and {more} more, which --json lists"));
+
+    /// Keeps the first ones to show them.
+    fn show(&mut self, rejects: Vec<Reject>) {
+        let room = SHOWN.saturating_sub(self.rejected.len());
+        self.rejected.extend(rejects.into_iter().take(room));
     }
-    told
+
+    fn summary(&self) -> String {
+        let [new, known, raised, rejected] =
+            [self.new, self.known, self.raised, self.rejected_total].map(text::number);
+        format!("{new} new, {known} known ({raised} raised), {rejected} rejected")
+    }
+
+    fn rate(&self, began: Instant) -> String {
+        let lines = u128::from(self.new + self.known + self.rejected_total);
+        let rate = lines * 1_000 / began.elapsed().as_millis().max(1);
+        format!("{} a second", text::number(u64::try_from(rate).unwrap_or(u64::MAX)))
+    }
+
+    fn told(&self) -> String {
+        let mut told = self.summary();
+        for Reject { line, rejected } in &self.rejected {
+            let (url, reason) = (text::one_line(&rejected.url), text::one_line(&rejected.reason));
+            let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+            told.push_str(&format!("\n  {line}{url}: {reason}"));
+        }
+        if let Some(more @ 1..) = self.rejected_total.checked_sub(self.rejected.len() as u64) {
+            let more = text::number(more);
+            told.push_str(&format!("\n  and {more} more, which import --rejects FILE writes down"));
+        }
+        told
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frontier::Rejected;
 
-    #[test]
-    fn the_report_is_honest_about_what_it_leaves_out() {
-        let rejected = |n: usize| Rejected {
-            url: format!("no {n}"),
+    fn batch(first: u64, n: usize) -> (Vec<Line>, SubmitReport) {
+        let lines = (first..).map(Some).zip((0..n).map(|n| format!("no {n}"))).collect();
+        let rejected = |at| Rejected {
+            at,
+            url: format!("no {at}"),
             code: "url_malformed",
             reason: "malformed".into(),
         };
-        let mut report =
-            SubmitReport { new: 1_500, known: 2, raised: 1, rejected: vec![rejected(0)] };
-        assert_eq!(told(&report), "1,500 new, 2 known (1 raised), 1 rejected\n  no 0: malformed");
-        add(
-            &mut report,
-            SubmitReport { rejected: (1..23).map(rejected).collect(), ..SubmitReport::default() },
+        let rejected = (0..n).map(rejected).collect();
+        (lines, SubmitReport { new: 1_500, known: 2, raised: 1, rejected })
+    }
+
+    #[test]
+    fn the_report_is_honest_about_what_it_leaves_out() {
+        let mut report = Report::default();
+        let (lines, done) = batch(7, 1);
+        let rejects = report.add(done, &lines);
+        let mut written = Vec::new();
+        write(&mut written, &rejects).unwrap();
+        assert_eq!(written, b"7\turl_malformed\tmalformed\tno 0\n");
+        report.show(rejects);
+        assert_eq!(
+            report.told(),
+            "1,500 new, 2 known (1 raised), 1 rejected\n  line 7: no 0: malformed"
         );
-        assert!(told(&report).contains("23 rejected"));
-        assert!(told(&report).ends_with("\n  and 3 more, which --json lists"));
-        assert_eq!(told(&report).lines().count(), 22);
+        let (lines, done) = batch(8, 22);
+        let rejects = report.add(done, &lines);
+        assert_eq!(rejects.last().unwrap().line, Some(29));
+        report.show(rejects);
+        assert!(report.told().contains("23 rejected"));
+        assert!(report.told().contains("\n  and 3 more, which"));
+        assert_eq!(report.told().lines().count(), 22);
     }
 }

@@ -1,11 +1,13 @@
 //! The pace at which a host is asked. Pure.
 //!
 //! The pause is what robots.txt asks for, else what the source says, else the default; it is never
-//! shorter than what complaints (429, 503) have taught. A complaint doubles the learned pause, an
+//! shorter than what complaints (429, 503) have taught or what the operator allows. A complaint doubles the learned pause, an
 //! answer without one lets it shrink slowly, so that the pace does not swing back into the next
 //! complaint.
 
 use std::time::Duration;
+
+use serde::Serialize;
 
 use crate::model::{HostAdvice, Ts};
 
@@ -13,6 +15,22 @@ use crate::model::{HostAdvice, Ts};
 const LONGEST_MS: i64 = 10 * 60 * 1000;
 /// Of a learned pause this much stays after an answer without complaint.
 const DECAY: f64 = 0.98;
+
+/// Who asks for a host's pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseOrigin {
+    /// `Crawl-delay` in robots.txt.
+    CrawlDelay,
+    /// The rate of a source.
+    Source,
+    /// Complaints (429, 503).
+    Learned,
+    /// The operator's word about the host.
+    Operator,
+    /// Nobody: `hosts.delay` applies.
+    Default,
+}
 
 /// What is known about a host's wishes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +41,8 @@ pub struct Pace {
     pub rate_ms: Option<i64>,
     /// From complaints; 0 = none.
     pub learned_ms: i64,
+    /// The shortest that the operator allows; 0 = any.
+    pub slow_ms: i64,
     /// Nothing before this time.
     pub blocked_until: Ts,
 }
@@ -31,9 +51,26 @@ impl Pace {
     /// The pause between the end of a request and the next one.
     #[must_use]
     pub fn pause(&self, default: Duration) -> Duration {
-        let default = i64::try_from(default.as_millis()).unwrap_or(i64::MAX);
-        let wanted = self.crawl_ms.or(self.rate_ms).unwrap_or(default);
-        Duration::from_millis(u64::try_from(wanted.max(self.learned_ms)).unwrap_or(0))
+        self.pause_and_origin(default).0
+    }
+
+    /// The same, and where it comes from.
+    #[must_use]
+    pub fn pause_and_origin(&self, default: Duration) -> (Duration, PauseOrigin) {
+        let usual = i64::try_from(default.as_millis()).unwrap_or(i64::MAX);
+        let mut pause = match (self.crawl_ms, self.rate_ms) {
+            (Some(crawl), _) => (crawl, PauseOrigin::CrawlDelay),
+            (None, Some(rate)) => (rate, PauseOrigin::Source),
+            (None, None) => (usual, PauseOrigin::Default),
+        };
+        for longer in
+            [(self.learned_ms, PauseOrigin::Learned), (self.slow_ms, PauseOrigin::Operator)]
+        {
+            if longer.0 > pause.0 {
+                pause = longer;
+            }
+        }
+        (Duration::from_millis(u64::try_from(pause.0).unwrap_or(0)), pause.1)
     }
 
     /// The pace after an answer, and when the host may be asked again.
@@ -83,6 +120,11 @@ mod tests {
         assert_eq!(pace.pause(SECOND), Duration::from_secs(7));
         let pace = Pace { learned_ms: 9000, ..pace };
         assert_eq!(pace.pause(SECOND), Duration::from_secs(9));
+        let pace = Pace { slow_ms: 10_000, ..pace };
+        let operator = (Duration::from_secs(10), PauseOrigin::Operator);
+        assert_eq!(pace.pause_and_origin(SECOND), operator);
+        let learned = (Duration::from_secs(9), PauseOrigin::Learned);
+        assert_eq!(Pace { slow_ms: 500, ..pace }.pause_and_origin(SECOND), learned);
     }
 
     #[test]

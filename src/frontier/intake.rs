@@ -36,6 +36,9 @@ pub struct Candidate {
 /// An address that cannot enter the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rejected {
+    /// Its place in the batch that was given, from 0.
+    #[serde(skip)]
+    pub at: usize,
     /// As given.
     pub url: String,
     /// The stable name of the reason.
@@ -46,9 +49,9 @@ pub struct Rejected {
 
 impl Rejected {
     /// The address has the 64 bits of another one of its host: once in an age.
-    pub(super) fn collided(url: String) -> Self {
+    pub(super) fn collided(at: usize, url: String) -> Self {
         let reason = "its hash is that of another address of this host".to_owned();
-        Self { url, code: "hash_collision", reason }
+        Self { at, url, code: "hash_collision", reason }
     }
 }
 
@@ -78,6 +81,7 @@ pub fn queue_key<'a>(host: &'a str, groups: &'a [(String, Vec<String>)]) -> &'a 
 /// Checks and normalises an address.
 pub fn admit(new: &NewTask, rules: &Rules) -> Result<Candidate, Rejected> {
     let parsed = url::parse(&new.url).map_err(|error| Rejected {
+        at: 0,
         url: url::without_credentials(&new.url),
         code: error.code(),
         reason: error.to_string(),

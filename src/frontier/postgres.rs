@@ -14,6 +14,7 @@ mod rows;
 mod sources;
 mod strikes;
 mod submit;
+mod sweep;
 mod terms;
 
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 
 use super::{
-    Extension, Frontier, HostPatch, Rejected, Rules, Stats, SubmitReport, TaskFilter, admit,
+    Act, Counts, Extension, Frontier, HostFilter, HostPatch, HostState, Order, Rejected, Rules,
+    Share, Stats, SubmitReport, Sweep, TaskFilter, admit,
 };
 use crate::db::postgres::{Tx, WORK};
 use crate::db::{DbError, PgDb};
@@ -90,10 +92,10 @@ impl PgFrontier {
     async fn submit_chunk(&self, batch: &[NewTask]) -> Result<SubmitReport, DbError> {
         let mut report = SubmitReport::default();
         let mut candidates = Vec::with_capacity(batch.len());
-        for new in batch {
+        for (at, new) in batch.iter().enumerate() {
             match admit(new, &self.rules) {
                 Ok(candidate) => candidates.push(candidate),
-                Err(rejected) => report.rejected.push(rejected),
+                Err(rejected) => report.rejected.push(Rejected { at, ..rejected }),
             }
         }
         let names = candidates.iter().map(|new| new.host.as_str()).collect();
@@ -107,7 +109,10 @@ impl PgFrontier {
         renew_tops(&tx, &ids).await?;
         tx.commit().await?;
         (report.new, report.known, report.raised) = (taken.new, taken.known, taken.raised);
-        report.rejected.extend(taken.collided.into_iter().map(Rejected::collided));
+        let place = |url: &str| batch.iter().position(|new| new.url.trim() == url);
+        let collided = taken.collided.into_iter();
+        let collided = collided.map(|url| Rejected::collided(place(&url).unwrap_or(0), url));
+        report.rejected.extend(collided);
         Ok(report)
     }
 
@@ -126,12 +131,13 @@ impl Frontier for PgFrontier {
 
     async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
         let mut report = SubmitReport::default();
-        for chunk in batch.chunks(CHUNK) {
+        for (n, chunk) in batch.chunks(CHUNK).enumerate() {
             let part = self.submit_chunk(chunk).await?;
             report.new += part.new;
             report.known += part.known;
             report.raised += part.raised;
-            report.rejected.extend(part.rejected);
+            let moved = |rejected: Rejected| Rejected { at: rejected.at + n * CHUNK, ..rejected };
+            report.rejected.extend(part.rejected.into_iter().map(moved));
         }
         if report.new + report.raised > 0 {
             self.announce(WORK).await;
@@ -181,6 +187,27 @@ impl Frontier for PgFrontier {
 
     async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {
         admin::list(&self.db, &filter).await
+    }
+
+    async fn count(&self, filter: TaskFilter) -> Result<u64, DbError> {
+        admin::tally(&self.db, &filter).await
+    }
+
+    async fn sweep(&self, act: Act, filter: TaskFilter, dry: bool) -> Result<Sweep, DbError> {
+        let filter = TaskFilter { order: Order::default(), ..filter };
+        let swept = sweep::sweep(&self.db, act, &filter, dry).await?;
+        if act == Act::Retry && !dry && swept.done > 0 {
+            self.announce(WORK).await;
+        }
+        Ok(swept)
+    }
+
+    async fn hosts(&self, filter: HostFilter) -> Result<Vec<HostState>, DbError> {
+        admin::hosts(&self.db, &filter, &self.rules).await
+    }
+
+    async fn shares(&self, by: Share, top: usize) -> Result<Vec<(String, Counts)>, DbError> {
+        admin::shares(&self.db, by, top).await
     }
 
     async fn stats(&self) -> Result<Stats, DbError> {

@@ -1,8 +1,8 @@
 //! What both backends decide in the same way: which lane a host serves, whether a known task moves,
 //! where a served one goes. Pure.
 
-use super::{Candidate, Counts, Stats};
-use crate::model::{Code, HostAdvice, Kind, Lane, Next, Status, Ts};
+use super::{Act, Candidate, Counts, Stats};
+use crate::model::{Code, HostAdvice, Kind, Lane, Next, State, Status, Ts};
 
 /// A dead task may be asked for again after this long, when it is submitted again.
 const GRAVE_MS: i64 = 30 * 24 * 3_600 * 1_000;
@@ -120,21 +120,55 @@ impl Ending {
 
 impl Stats {
     /// Counts `n` tasks of a kind that stand alike; kinds come one after the other.
-    pub(super) fn count(&mut self, kind: Kind, status: i64, failed: bool, leased: bool, n: u64) {
+    pub(super) fn count(&mut self, kind: Kind, state: State, n: u64) {
         if self.by_kind.last().is_none_or(|(last, _)| *last != kind) {
             self.by_kind.push((kind, Counts::default()));
         }
         let of_kind = self.by_kind.last_mut().map(|(_, counts)| counts);
         for counts in [Some(&mut self.total), of_kind].into_iter().flatten() {
-            *match (Status::from_number(status), leased, failed) {
-                (_, true, _) => &mut counts.fetching,
-                (Some(Status::Fetched), ..) => &mut counts.fetched,
-                (Some(Status::Dead), ..) => &mut counts.dead,
-                (Some(Status::Parked), ..) => &mut counts.parked,
-                (_, _, true) => &mut counts.failed,
-                _ => &mut counts.pending,
-            } += n;
+            counts.add(state, n);
         }
+    }
+}
+
+impl Counts {
+    /// Counts `n` more tasks that stand like this.
+    pub(super) const fn add(&mut self, state: State, n: u64) {
+        *match state {
+            State::Pending => &mut self.pending,
+            State::Fetching => &mut self.fetching,
+            State::Fetched => &mut self.fetched,
+            State::Failed => &mut self.failed,
+            State::Dead => &mut self.dead,
+            State::Parked => &mut self.parked,
+        } += n;
+    }
+}
+
+/// What has to be known about a task before an operator's sweep may touch it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Swept {
+    pub(super) kind: Kind,
+    pub(super) status: Status,
+    /// Somebody holds a lease for it, on whatever host.
+    pub(super) leased: bool,
+    /// It is a feed or sitemap that a source declares.
+    pub(super) channel: bool,
+    /// Nobody owns it, or a source that is followed.
+    pub(super) wanted: bool,
+}
+
+impl Act {
+    /// Whether it may be done to a task. A lease that is out there must find its task, what is set
+    /// aside waits for its source, robots.txt is asked for by need alone, and a source without its
+    /// channels would silently be followed no more.
+    pub(super) const fn may(self, task: &Swept) -> bool {
+        let idle = matches!(task.status, Status::Parked) || matches!(task.kind, Kind::Robots);
+        !task.leased
+            && match self {
+                Self::Retry => !idle && task.wanted,
+                Self::Delete => !task.channel,
+            }
     }
 }
 
@@ -151,6 +185,24 @@ mod tests {
         assert_eq!(lane(both, Some(Lane::Poll), &[Lane::Poll]), Some(Lane::Poll));
         assert_eq!(lane([Some(1), None, Some(1)], Some(Lane::Poll), Lane::ALL), Some(Lane::Poll));
         assert_eq!(lane([None; 3], None, Lane::ALL), None);
+    }
+
+    #[test]
+    fn a_sweep_spares_what_others_rely_on() {
+        let dead = Swept {
+            kind: Kind::Article,
+            status: Status::Dead,
+            leased: false,
+            channel: false,
+            wanted: true,
+        };
+        let may = |task: Swept| (Act::Retry.may(&task), Act::Delete.may(&task));
+        assert_eq!(may(dead), (true, true));
+        assert_eq!(may(Swept { leased: true, ..dead }), (false, false));
+        assert_eq!(may(Swept { status: Status::Parked, ..dead }), (false, true));
+        assert_eq!(may(Swept { kind: Kind::Robots, ..dead }), (false, true));
+        assert_eq!(may(Swept { wanted: false, ..dead }), (false, true));
+        assert_eq!(may(Swept { kind: Kind::Feed, channel: true, ..dead }), (true, false));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod claim;
 mod complete;
 mod rows;
 mod submit;
+mod sweep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +19,8 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use super::{
-    Extension, Frontier, HostPatch, Rejected, Rules, Stats, SubmitReport, TaskFilter, admit,
+    Act, Counts, Cursor, Extension, Frontier, HostFilter, HostPatch, HostState, Order, Rejected,
+    Rules, Share, Stats, SubmitReport, Sweep, TaskFilter, admit,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
@@ -89,21 +91,20 @@ impl Frontier for SqliteFrontier {
     async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
         let mut report = SubmitReport::default();
         let mut candidates = Vec::with_capacity(batch.len());
-        for new in &batch {
+        let mut places = Vec::with_capacity(batch.len());
+        for (at, new) in batch.iter().enumerate() {
             match admit(new, &self.rules) {
-                Ok(candidate) => candidates.push(candidate),
-                Err(rejected) => report.rejected.push(rejected),
+                Ok(candidate) => {
+                    candidates.push(candidate);
+                    places.push(at);
+                }
+                Err(rejected) => report.rejected.push(Rejected { at, ..rejected }),
             }
         }
-        let (taken, collided) = self
-            .write(move |conn, now, rules| {
-                let taken = take(conn, &candidates, now, rules)?;
-                let url = |at: &usize| candidates.get(*at).map(|candidate| candidate.url.clone());
-                let collided: Vec<_> = taken.collided.iter().filter_map(url).collect();
-                Ok((taken, collided))
-            })
-            .await?;
-        report.rejected.extend(collided.into_iter().map(Rejected::collided));
+        let taken = self.write(move |conn, now, rules| take(conn, &candidates, now, rules)).await?;
+        let collided = taken.collided.iter().filter_map(|at| places.get(*at));
+        let collided = collided.filter_map(|at| Some((*at, batch.get(*at)?.url.clone())));
+        report.rejected.extend(collided.map(|(at, url)| Rejected::collided(at, url)));
         report.new = taken.new;
         report.known = taken.known;
         report.raised = taken.raised;
@@ -160,6 +161,34 @@ impl Frontier for SqliteFrontier {
 
     async fn list(&self, filter: TaskFilter) -> Result<Vec<Task>, DbError> {
         self.db.read(move |conn| admin::list(conn, &filter)).await
+    }
+
+    async fn count(&self, filter: TaskFilter) -> Result<u64, DbError> {
+        self.db.read(move |conn| admin::count(conn, &filter)).await
+    }
+
+    async fn sweep(&self, act: Act, filter: TaskFilter, dry: bool) -> Result<Sweep, DbError> {
+        let filter = TaskFilter { order: Order::default(), ..filter };
+        let (wanted, limit) = (filter.clone(), filter.limit);
+        let rows = self.db.read(move |conn| sweep::find(conn, &wanted)).await?;
+        let last = rows.last().filter(|_| rows.len() >= limit);
+        let next = last.map(|last| Cursor::behind_row(*last));
+        let swept = if dry {
+            self.db.read(move |conn| sweep::weigh(conn, act, &filter, &rows)).await?
+        } else {
+            self.write(move |conn, now, _| sweep::sweep(conn, act, &filter, &rows, now)).await?
+        };
+        self.wake();
+        Ok(Sweep { next, ..swept })
+    }
+
+    async fn hosts(&self, filter: HostFilter) -> Result<Vec<HostState>, DbError> {
+        let (now, rules) = (self.clock.now(), Arc::clone(&self.rules));
+        self.db.read(move |conn| admin::hosts(conn, &filter, now, &rules)).await
+    }
+
+    async fn shares(&self, by: Share, top: usize) -> Result<Vec<(String, Counts)>, DbError> {
+        self.db.read(move |conn| admin::shares(conn, by, top)).await
     }
 
     async fn stats(&self) -> Result<Stats, DbError> {

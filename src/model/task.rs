@@ -103,6 +103,39 @@ named! {
     }
 }
 
+named! {
+    /// Where a task stands as people see it: its status, told apart by what happens to it now.
+    pub enum State {
+        /// Waiting for its time or its turn.
+        Pending = 0 "pending",
+        /// Under way now.
+        Fetching = 1 "fetching",
+        /// Done.
+        Fetched = 2 "fetched",
+        /// Waiting after a failure.
+        Failed = 3 "failed",
+        /// Given up.
+        Dead = 4 "dead",
+        /// Set aside with its sources.
+        Parked = 5 "parked",
+    }
+}
+
+impl State {
+    /// What a status, failures in a row and a lease amount to.
+    #[must_use]
+    pub const fn of(status: Status, failed: bool, leased: bool) -> Self {
+        match (status, leased) {
+            (_, true) => Self::Fetching,
+            (Status::Fetched, _) => Self::Fetched,
+            (Status::Dead, _) => Self::Dead,
+            (Status::Parked, _) => Self::Parked,
+            (Status::Pending, _) if failed => Self::Failed,
+            (Status::Pending, _) => Self::Pending,
+        }
+    }
+}
+
 /// A task's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub i64);
@@ -228,6 +261,14 @@ pub struct Task {
     pub reason: Option<String>,
     /// When we first heard of it.
     pub discovered_at: Ts,
+}
+
+impl Task {
+    /// Where it stands as people see it.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        State::of(self.status, self.retry_count > 0, self.leased)
+    }
 }
 
 /// Which copy of an origin's robots.txt rules a lease.

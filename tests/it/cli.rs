@@ -1,5 +1,7 @@
 //! The command line as people and scripts meet it.
 
+mod admin;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -76,6 +78,10 @@ fn reply(command: &mut Command) -> Reply {
     Reply { code, stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
+fn reply_to(desk: &Desk, args: &[&str], stdin: &str) -> Reply {
+    reply(desk.command(args).write_stdin(stdin))
+}
+
 #[test]
 fn help_names_every_command() {
     let desk = Desk::new();
@@ -87,6 +93,7 @@ fn help_names_every_command() {
         "demo",
         "source",
         "frontier",
+        "host",
         "article",
         "migrate",
         "backup",
@@ -127,8 +134,9 @@ fn bad_input_gives_one_sentence_and_leaves_nothing_behind() {
     desk.fails(&add("http://127.0.0.1/feed"), 2, "not a public address");
     desk.fails(&["source", "add", "https://example.com/f", "--priority", "11"], 2, "1 to 10");
     desk.fails(&["source", "add", "https://example.com/f", "--interval", "soon"], 2, "time span");
-    desk.fails(&["frontier", "list", "--status", "lost"], 2, "one of pending, fetched");
-    desk.fails(&["frontier", "list", "--after", "7"], 2, "not the id of an address");
+    desk.fails(&["frontier", "list", "--status", "lost"], 2, "one of pending, fetching");
+    desk.fails(&["frontier", "list", "--after", "7"], 2, "not a place in a list");
+    desk.fails(&["frontier", "delete"], 2, "nothing is selected");
     desk.fails(&["frontier", "submit", "--file", "none.txt"], 2, "cannot read none.txt");
     desk.fails(&["article", "list", "--since", "monday"], 2, "such as 2h");
     desk.fails(&["migrate", "down", "--yes"], 1, "cannot open the database");
@@ -238,83 +246,6 @@ fn a_source_is_added_changed_and_forgotten() {
 }
 
 #[test]
-fn submissions_are_reported_honestly() {
-    let desk = Desk::new();
-    let submit = ["frontier", "submit"];
-    let told =
-        desk.ok(
-            &[&submit[..], &["https://example.com/a", "https://example.com/a#b", "nope"]].concat()
-        );
-    assert!(told.starts_with("1 new, 1 known (0 raised), 1 rejected\n  nope: malformed"), "{told}");
-    let raised = desk.json(&["frontier", "submit", "https://example.com/a", "--priority", "9"]);
-    assert_eq!((&raised["known"], &raised["raised"]), (&1.into(), &1.into()));
-
-    let reply = desk.run(&["frontier", "submit", "file:///x", "http://ann:pw@example.com/"]);
-    assert_eq!(reply.code, 1);
-    assert!(reply.stdout.contains("0 new, 0 known (0 raised), 2 rejected"), "{}", reply.stdout);
-    assert!(!reply.stdout.contains("ann:pw"), "{}", reply.stdout);
-    assert!(reply.stderr.contains("none of the addresses"), "{}", reply.stderr);
-
-    let lines: String = (0..2_500).map(|n| format!("https://example.com/{n}\n")).collect();
-    let lines = format!("# many\n\n{lines}");
-    let piped = reply_to(&desk, &["frontier", "submit", "-"], &lines);
-    assert_eq!(piped.stdout, "2,500 new, 0 known (0 raised), 0 rejected\n");
-    fs::write(desk.path().join("many.txt"), &lines).unwrap();
-    let told = desk.ok(&["frontier", "submit", "--file", "many.txt"]);
-    assert_eq!(told, "0 new, 2,500 known (0 raised), 0 rejected\n");
-    desk.fails(&["frontier", "submit", "https://example.com/b", "--source", "nobody"], 1, "nobody");
-}
-
-fn reply_to(desk: &Desk, args: &[&str], stdin: &str) -> Reply {
-    reply(desk.command(args).write_stdin(stdin))
-}
-
-#[test]
-fn the_frontier_is_listed_page_by_page() {
-    let desk = Desk::new();
-    desk.ok(&["source", "add", "https://example.com/rss"]);
-    desk.ok(&[
-        "frontier",
-        "submit",
-        "https://a.example/1",
-        "https://b.example/2",
-        "https://a.example/3",
-    ]);
-    let mut seen = Vec::new();
-    let mut after = Vec::new();
-    loop {
-        let mut args = vec!["frontier", "list", "--limit", "2"];
-        args.extend(after.iter().map(String::as_str));
-        let page = desk.json(&args);
-        seen.extend(page["tasks"].as_array().unwrap().iter().map(|task| task["url"].clone()));
-        let Some(next) = page["next"].as_str() else { break };
-        assert!(desk.ok(&args).contains(&format!("--after {next}")));
-        after = vec!["--after".to_owned(), next.to_owned()];
-    }
-    assert_eq!(
-        seen,
-        [
-            "https://example.com/rss",
-            "https://a.example/1",
-            "https://b.example/2",
-            "https://a.example/3"
-        ]
-    );
-    let count = |args: &[&str]| {
-        desk.json(&[&["frontier", "list"], args].concat())["tasks"].as_array().unwrap().len()
-    };
-    assert_eq!(count(&["--host", "a.example"]), 2);
-    assert_eq!(count(&["--kind", "feed", "--origin", "manual"]), 1);
-    assert_eq!(count(&["--source", "example.com"]), 1);
-    assert_eq!(count(&["--status", "dead"]), 0);
-    desk.fails(&["frontier", "list", "--source", "nobody"], 1, "nobody");
-    let stats = desk.json(&["frontier", "stats"]);
-    assert_eq!(stats["by_kind"]["article"]["pending"], 3);
-    assert_eq!((&stats["hosts"], &stats["due"]), (&3.into(), &4.into()));
-    assert!(desk.ok(&["frontier", "stats"]).contains("3 hosts, 4 due, next now"));
-}
-
-#[test]
 fn every_listing_is_json_on_request() {
     let desk = Desk::new();
     desk.ok(&["migrate", "up"]);
@@ -322,6 +253,10 @@ fn every_listing_is_json_on_request() {
         &["source", "list"][..],
         &["frontier", "stats"],
         &["frontier", "list"],
+        &["frontier", "retry", "--all"],
+        &["frontier", "delete", "--all", "--dry-run"],
+        &["frontier", "purge", "--older-than", "90d"],
+        &["host", "list"],
         &["article", "list"],
         &["article", "list", "--since", "2h"],
         &["migrate", "status"],

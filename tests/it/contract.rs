@@ -4,6 +4,7 @@
 //! further backend implements [`Backend`], gets a function like [`sqlite`] and one more line
 //! `contract!(..)` at the end. Time is a clock that the cases move by hand.
 
+mod admin;
 mod claim;
 mod commit;
 mod crowd;
@@ -259,6 +260,25 @@ macro_rules! contract {
                 other_lanes_are_not_announced,
                 a_blocked_host_is_no_work,
                 submission_and_completion_wake_whoever_waits,
+            }
+            admin {
+                every_state_is_found_by_its_name,
+                pages_of_any_order_leave_nothing_out,
+                what_is_deleted_between_two_pages_moves_nothing,
+                the_dead_are_tried_again,
+                a_retry_spares_what_is_under_way_or_set_aside,
+                a_dead_page_of_a_disabled_source_stays_dead,
+                what_waits_keeps_its_place_when_it_is_tried_again,
+                deleting_leaves_no_trace_in_the_queue,
+                a_lease_outlives_every_attempt_to_delete_its_task,
+                what_was_read_outlives_its_task,
+                the_channels_of_a_source_are_not_deleted,
+                a_purge_takes_the_old_a_stretch_at_a_time,
+                shares_are_counted_by_source_and_host,
+                a_host_tells_its_pause_and_who_asks_for_it,
+                an_operators_pause_is_kept_whatever_others_say,
+                a_block_without_end_is_lifted_by_hand,
+                hosts_are_listed_by_name_page_by_page,
             }
             machine { any_sequence_of_steps_agrees_with_the_model, }
             crowd { twenty_workers_do_every_address_once, }

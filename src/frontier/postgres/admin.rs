@@ -1,5 +1,7 @@
 //! Looking at the frontier, and an operator's word about a host.
 
+use tokio_postgres::Row;
+
 use super::claim::top_column;
 use super::rows::{
     PACE_COLUMNS, TASK_COLUMNS, TASK_JOINS, fit_slots, int, lock, maybe, named, now, queue_ids,
@@ -7,40 +9,101 @@ use super::rows::{
 };
 use crate::db::postgres::{Given, Tx, first, rows, run};
 use crate::db::{DbError, PgDb};
-use crate::frontier::{HostPatch, Rules, Stats, TaskFilter, queue_key};
-use crate::model::{Code, Kind, Lane, Task, Ts};
+use crate::frontier::listing::{self, Dialect, FILTERED, Value};
+use crate::frontier::{
+    Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
+    queue_key,
+};
+use crate::model::{Code, Kind, Lane, State, Status, Task, Ts};
 
-/// Tasks by filter, oldest first.
-pub(super) async fn list(db: &PgDb, filter: &TaskFilter) -> Result<Vec<Task>, DbError> {
-    let after = filter.after.unwrap_or(0);
-    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-    let numbers = [
-        ("t.status", filter.status.map(|status| status.number())),
-        ("t.kind", filter.kind.map(|kind| kind.number())),
-        ("t.origin", filter.origin.map(|origin| origin.number())),
-    ];
-    let mut conditions = vec!["t.id > $1".to_owned()];
-    let mut given: Vec<Given<'_>> = vec![&after, &limit];
-    for (column, number) in &numbers {
-        if let Some(number) = number {
-            given.push(number);
-            conditions.push(format!("{column} = ${}::bigint", given.len()));
+/// What a statement is given, as the driver wants it.
+pub(super) fn given(values: &[Value]) -> Vec<Given<'_>> {
+    fn one(value: &Value) -> Given<'_> {
+        match value {
+            Value::Int(number) => number,
+            Value::Text(text) => text,
         }
     }
-    if let Some(host) = &filter.host {
-        given.push(host);
-        conditions.push(format!("h.name = ${}", given.len()));
-    }
-    if let Some(source) = &filter.source {
-        given.push(source);
-        conditions.push(format!("${} IN (s.uuid, s.name)", given.len()));
-    }
-    let sql = format!(
-        "SELECT {TASK_COLUMNS} FROM task t {TASK_JOINS} WHERE {} ORDER BY t.id LIMIT $2",
-        conditions.join(" AND ")
-    );
+    values.iter().map(one).collect()
+}
+
+/// Tasks by filter, in its order.
+pub(super) async fn list(db: &PgDb, filter: &TaskFilter) -> Result<Vec<Task>, DbError> {
+    let terms = filter.terms_from_here(Dialect::Postgres);
+    let (sql, tail) = (terms.sql(), filter.tail());
+    let sql = format!("SELECT {TASK_COLUMNS} FROM task t {TASK_JOINS} WHERE {sql} {tail}");
     let client = db.client().await?;
-    rows(&client, &sql, &given).await?.iter().map(|row| read_task(row, 0)).collect()
+    let found = rows(&client, &sql, &given(&terms.values)).await?;
+    found.iter().map(|row| read_task(row, 0)).collect()
+}
+
+/// How many tasks a filter lets through.
+pub(super) async fn tally(db: &PgDb, filter: &TaskFilter) -> Result<u64, DbError> {
+    let terms = filter.terms(Dialect::Postgres);
+    let sql = format!("SELECT count(*) FROM {FILTERED} WHERE {}", terms.sql());
+    let client = db.client().await?;
+    let found = first(&client, &sql, &given(&terms.values)).await?;
+    Ok(found.map(|row| int(&row, 0)).transpose()?.map_or(0, count))
+}
+
+/// Where a task stands, from status, whether it failed, and whether it is leased.
+fn read_state(row: &Row, from: usize) -> Result<State, DbError> {
+    let status = named("status", row, from, Status::from_number)?;
+    Ok(State::of(status, row.try_get(from + 1)?, row.try_get(from + 2)?))
+}
+
+/// The sources or hosts with most tasks.
+pub(super) async fn shares(
+    db: &PgDb,
+    by: Share,
+    top: usize,
+) -> Result<Vec<(String, Counts)>, DbError> {
+    let client = db.client().await?;
+    let mut shares: Vec<(String, Counts)> = Vec::new();
+    for row in &rows(&client, &listing::shares_sql(by, top), &[]).await? {
+        let name: String = row.try_get(0)?;
+        if shares.last().is_none_or(|(last, _)| *last != name) {
+            shares.push((name, Counts::default()));
+        }
+        if let Some((_, counts)) = shares.last_mut() {
+            counts.add(read_state(row, 1)?, count(int(row, 4)?));
+        }
+    }
+    Ok(shares)
+}
+
+/// Hosts by filter.
+pub(super) async fn hosts(
+    db: &PgDb,
+    filter: &HostFilter,
+    rules: &Rules,
+) -> Result<Vec<HostState>, DbError> {
+    let client = db.client().await?;
+    let now = now(db, &client).await?;
+    let (sql, terms) = hosts::sql(filter, Dialect::Postgres, now);
+    let mut found = Vec::new();
+    for row in &rows(&client, &sql, &given(&terms.values)).await? {
+        let mut numbers = [None; hosts::NUMBERS];
+        for (at, number) in numbers.iter_mut().enumerate() {
+            *number = maybe(row, at + 1)?;
+        }
+        let name: String = row.try_get(0)?;
+        let sql = "SELECT origin, crawl_ms, fetched_at, expires_at FROM robots WHERE host = $1
+            ORDER BY origin";
+        let robots = rows(&client, sql, &[&name]).await?;
+        let robots = robots.iter().map(read_copy).collect::<Result<_, _>>()?;
+        found.push(hosts::state(name, numbers, robots, now, rules));
+    }
+    Ok(found)
+}
+
+fn read_copy(row: &Row) -> Result<RobotsCopy, DbError> {
+    Ok(RobotsCopy {
+        origin: row.try_get(0)?,
+        crawl_delay_ms: maybe(row, 1)?,
+        fetched_at: Ts::from_ms(int(row, 2)?),
+        expires_at: Ts::from_ms(int(row, 3)?),
+    })
 }
 
 /// The frontier in figures.
@@ -57,9 +120,7 @@ pub(super) async fn stats(db: &PgDb) -> Result<Stats, DbError> {
     .await?;
     for row in &by_kind {
         let kind = named("kind", row, 0, Kind::from_number)?;
-        let (status, failed, leased): (i64, bool, bool) =
-            (int(row, 1)?, row.try_get(2)?, row.try_get(3)?);
-        stats.count(kind, status, failed, leased, count(int(row, 4)?));
+        stats.count(kind, read_state(row, 1)?, count(int(row, 4)?));
     }
     let dead = rows(
         &client,
@@ -139,7 +200,7 @@ pub(super) async fn set_host(
     lock(&tx, &[*queue]).await?;
     if let Some(delay) = patch.delay {
         let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        run(&tx, "UPDATE host SET rate_ms = $2 WHERE queue_id = $1", &[queue, &ms]).await?;
+        run(&tx, "UPDATE host SET slow_ms = $2 WHERE queue_id = $1", &[queue, &ms]).await?;
     }
     if let Some(slots) = patch.concurrency {
         let slots = i32::try_from(slots.max(1)).unwrap_or(i32::MAX);

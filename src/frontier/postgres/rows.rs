@@ -118,7 +118,7 @@ pub(crate) fn read_source(row: &Row, from: usize) -> Result<Option<Source>, DbEr
 }
 
 /// The columns that [`read_pace`] reads.
-pub(super) const PACE_COLUMNS: &str = "crawl_ms, rate_ms, learned_ms, blocked_until";
+pub(super) const PACE_COLUMNS: &str = "crawl_ms, rate_ms, learned_ms, blocked_until, slow_ms";
 
 /// A pace, from the columns that start at `from`.
 pub(super) fn read_pace(row: &Row, from: usize) -> Result<Pace, DbError> {
@@ -127,6 +127,7 @@ pub(super) fn read_pace(row: &Row, from: usize) -> Result<Pace, DbError> {
         rate_ms: maybe(row, from + 1)?,
         learned_ms: int(row, from + 2)?,
         blocked_until: Ts::from_ms(int(row, from + 3)?),
+        slow_ms: int(row, from + 4)?,
     })
 }
 
@@ -179,9 +180,9 @@ pub(super) async fn fit_slots(tx: &Tx<'_>, queues: &[i64]) -> Result<(), DbError
     run(
         tx,
         "INSERT INTO host(queue_id, slot, name, concurrency, next_at, created_at, top_poll, top_page,
-           top_media, crawl_ms, rate_ms, learned_ms, blocked_until)
+           top_media, crawl_ms, rate_ms, learned_ms, slow_ms, blocked_until)
          SELECT h.id, n, h.name, h.concurrency, greatest(h.created_at, h.blocked_until), h.created_at,
-           h.top_poll, h.top_page, h.top_media, h.crawl_ms, h.rate_ms, h.learned_ms, h.blocked_until
+           h.top_poll, h.top_page, h.top_media, h.crawl_ms, h.rate_ms, h.learned_ms, h.slow_ms, h.blocked_until
          FROM host h CROSS JOIN generate_series(1, h.concurrency - 1) AS n
          WHERE h.id = ANY($1::bigint[]) AND h.slot = 0 ON CONFLICT (name, slot) DO NOTHING",
         &[&queues],

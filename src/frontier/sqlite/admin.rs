@@ -1,49 +1,111 @@
 //! Looking at the frontier, and an operator's word about a host.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::types::{ToSql, ToSqlOutput};
+use rusqlite::{Connection, Row, params_from_iter};
 
 use super::claim::next_due;
 use super::rows::{self, TASK_COLUMNS, TASK_FROM, number, read_task};
 use crate::db::DbError;
-use crate::frontier::{HostPatch, Rules, Stats, TaskFilter, queue_key};
-use crate::model::{Code, Kind, Lane, Task, Ts};
+use crate::frontier::listing::{self, Dialect, FILTERED};
+use crate::frontier::{
+    Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
+    queue_key,
+};
+use crate::model::{Code, Kind, Lane, State, Status, Task, Ts};
 
-/// Tasks by filter, oldest first.
+impl ToSql for listing::Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Self::Int(number) => number.to_sql(),
+            Self::Text(text) => text.to_sql(),
+        }
+    }
+}
+
+/// Tasks by filter, in its order.
 pub(super) fn list(conn: &Connection, filter: &TaskFilter) -> Result<Vec<Task>, DbError> {
-    let mut conditions = vec!["t.id > ?".to_owned()];
-    let mut values = vec![Value::from(filter.after.unwrap_or(0))];
-    let mut add = |condition: &str, value: Value| {
-        conditions.push(condition.to_owned());
-        values.push(value);
-    };
-    if let Some(status) = filter.status {
-        add("t.status = ?", status.number().into());
-    }
-    if let Some(kind) = filter.kind {
-        add("t.kind = ?", kind.number().into());
-    }
-    if let Some(origin) = filter.origin {
-        add("t.origin = ?", origin.number().into());
-    }
-    if let Some(host) = &filter.host {
-        add("h.name = ?", host.clone().into());
-    }
-    if let Some(source) = &filter.source {
-        add("? IN (s.uuid, s.name)", source.clone().into());
-    }
-    values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
-    let sql = format!(
-        "SELECT {TASK_COLUMNS} FROM {TASK_FROM} WHERE {} ORDER BY t.id LIMIT ?",
-        conditions.join(" AND ")
-    );
+    let terms = filter.terms_from_here(Dialect::Sqlite);
+    let (sql, tail) = (terms.sql(), filter.tail());
+    let sql = format!("SELECT {TASK_COLUMNS} FROM {TASK_FROM} WHERE {sql} {tail}");
     let mut select = conn.prepare(&sql)?;
-    let mut rows = select.query(params_from_iter(values))?;
+    let mut rows = select.query(params_from_iter(terms.values))?;
     let mut tasks = Vec::new();
     while let Some(row) = rows.next()? {
         tasks.push(read_task(row)?);
     }
     Ok(tasks)
+}
+
+/// How many tasks a filter lets through.
+pub(super) fn count(conn: &Connection, filter: &TaskFilter) -> Result<u64, DbError> {
+    let terms = filter.terms(Dialect::Sqlite);
+    let sql = format!("SELECT count(*) FROM {FILTERED} WHERE {}", terms.sql());
+    Ok(conn.query_row(&sql, params_from_iter(terms.values), |row| row.get(0))?)
+}
+
+/// Where a task stands, from status, whether it failed, and whether it is leased.
+fn read_state(row: &Row<'_>, from: usize) -> Result<State, DbError> {
+    let status = number("status", row.get(from)?, Status::from_number)?;
+    Ok(State::of(status, row.get(from + 1)?, row.get(from + 2)?))
+}
+
+/// The sources or hosts with most tasks.
+pub(super) fn shares(
+    conn: &Connection,
+    by: Share,
+    top: usize,
+) -> Result<Vec<(String, Counts)>, DbError> {
+    let mut select = conn.prepare(&listing::shares_sql(by, top))?;
+    let mut rows = select.query([])?;
+    let mut shares: Vec<(String, Counts)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        if shares.last().is_none_or(|(last, _)| *last != name) {
+            shares.push((name, Counts::default()));
+        }
+        if let Some((_, counts)) = shares.last_mut() {
+            counts.add(read_state(row, 1)?, row.get(4)?);
+        }
+    }
+    Ok(shares)
+}
+
+/// Hosts by filter.
+pub(super) fn hosts(
+    conn: &Connection,
+    filter: &HostFilter,
+    now: Ts,
+    rules: &Rules,
+) -> Result<Vec<HostState>, DbError> {
+    let (sql, terms) = hosts::sql(filter, Dialect::Sqlite, now);
+    let mut select = conn.prepare(&sql)?;
+    let mut rows = select.query(params_from_iter(terms.values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let mut numbers = [None; hosts::NUMBERS];
+        for (at, number) in numbers.iter_mut().enumerate() {
+            *number = row.get(at + 1)?;
+        }
+        let name: String = row.get(0)?;
+        let robots = robots_of(conn, &name)?;
+        found.push(hosts::state(name, numbers, robots, now, rules));
+    }
+    Ok(found)
+}
+
+fn robots_of(conn: &Connection, host: &str) -> Result<Vec<RobotsCopy>, DbError> {
+    let mut select = conn.prepare_cached(
+        "SELECT origin, crawl_ms, fetched_at, expires_at FROM robots WHERE host = ?1 ORDER BY origin",
+    )?;
+    let copies = select.query_map([host], |row| {
+        Ok(RobotsCopy {
+            origin: row.get(0)?,
+            crawl_delay_ms: row.get(1)?,
+            fetched_at: Ts::from_ms(row.get(2)?),
+            expires_at: Ts::from_ms(row.get(3)?),
+        })
+    })?;
+    Ok(copies.collect::<Result<_, _>>()?)
 }
 
 /// The frontier in figures.
@@ -52,13 +114,12 @@ pub(super) fn stats(conn: &Connection, now: Ts) -> Result<Stats, DbError> {
     let mut select = conn.prepare(
         "SELECT t.kind, t.status, t.retry > 0, l.lease_task IS NOT NULL, count(*)
          FROM task t LEFT JOIN (SELECT DISTINCT queue_id, lease_task FROM host WHERE lease_id IS NOT NULL) l
-           ON l.lease_task = t.id AND l.queue_id = t.host_id GROUP BY 1, 2, 3, 4 ORDER BY 1",
+           ON l.lease_task = t.id AND l.queue_id = t.host_id WHERE t.host_id <> 0 GROUP BY 1, 2, 3, 4 ORDER BY 1",
     )?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let kind = number("kind", row.get(0)?, Kind::from_number)?;
-        let (status, failed, leased): (i64, bool, bool) = (row.get(1)?, row.get(2)?, row.get(3)?);
-        stats.count(kind, status, failed, leased, row.get(4)?);
+        stats.count(kind, read_state(row, 1)?, row.get(4)?);
     }
     let mut dead = conn.prepare(
         "SELECT f.last_error, count(*) FROM task t JOIN fetch_state f ON f.task_id = t.id
@@ -89,14 +150,16 @@ pub(super) fn set_host(
     let queue = rows::queue_of(conn, queue_key(host, &rules.groups), now, rules)?;
     if let Some(delay) = patch.delay {
         let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        conn.execute("UPDATE host SET rate_ms = ?2 WHERE queue_id = ?1", (queue, ms))?;
+        conn.execute("UPDATE host SET slow_ms = ?2 WHERE queue_id = ?1", (queue, ms))?;
     }
     if let Some(until) = patch.blocked_until {
-        // Lifting a block leaves the ordinary pause in place.
+        // Lifting a block leaves the ordinary pause in place. A lease that runs out meanwhile is not
+        // handed out again before the block ends.
         let pause = rows::load_host(conn, queue)?.pace.pause(rules.delay);
         conn.execute(
             "UPDATE host SET blocked_until = ?2,
-               next_at = CASE WHEN lease_id IS NULL THEN ?3 ELSE next_at END WHERE queue_id = ?1",
+               next_at = CASE WHEN lease_id IS NULL THEN ?3 ELSE max(next_at, ?2) END
+             WHERE queue_id = ?1",
             (queue, until.ms(), until.max(now.after(pause)).ms()),
         )?;
     }

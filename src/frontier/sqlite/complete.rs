@@ -64,12 +64,12 @@ pub(crate) fn complete(
 fn standing(row: &Row<'_>, task: TaskId) -> Result<(Place, i64, Status), DbError> {
     let place = Place {
         task: task.0,
-        queue: row.get(13)?,
-        lane: number("lane", row.get(14)?, Lane::from_number)?,
-        prio: row.get(15)?,
-        due: row.get(16)?,
+        queue: row.get(14)?,
+        lane: number("lane", row.get(15)?, Lane::from_number)?,
+        prio: row.get(16)?,
+        due: row.get(17)?,
     };
-    Ok((place, row.get(17)?, number("status", row.get(18)?, Status::from_number)?))
+    Ok((place, row.get(18)?, number("status", row.get(19)?, Status::from_number)?))
 }
 
 fn move_task(

@@ -103,7 +103,8 @@ pub(super) fn load_source(conn: &Connection, id: SourceId) -> Result<Option<Sour
 macro_rules! host_columns {
     () => {
         "h.id, h.queue_id, h.name, h.concurrency, h.top_poll, h.top_page, h.top_media, \
-         h.last_lane, h.lease_task, h.crawl_ms, h.rate_ms, h.learned_ms, h.blocked_until"
+         h.last_lane, h.lease_task, h.crawl_ms, h.rate_ms, h.learned_ms, h.blocked_until, \
+         h.slow_ms"
     };
 }
 pub(super) use host_columns;
@@ -135,6 +136,7 @@ pub(super) fn read_host(row: &Row<'_>) -> rusqlite::Result<HostRow> {
             rate_ms: row.get(10)?,
             learned_ms: row.get(11)?,
             blocked_until: Ts::from_ms(row.get(12)?),
+            slow_ms: row.get(13)?,
         },
     })
 }
@@ -175,9 +177,9 @@ pub(super) fn set_slots(conn: &Connection, queue: i64, slots: u32) -> Result<(),
     for slot in 1..slots {
         conn.execute(
             "INSERT OR IGNORE INTO host(queue_id, name, slot, top_poll, top_page, top_media,
-               crawl_ms, rate_ms, learned_ms, blocked_until, next_at, created_at)
+               crawl_ms, rate_ms, learned_ms, slow_ms, blocked_until, next_at, created_at)
              SELECT queue_id, name, ?2, top_poll, top_page, top_media, crawl_ms, rate_ms,
-               learned_ms, blocked_until, blocked_until, created_at FROM host WHERE id = ?1",
+               learned_ms, slow_ms, blocked_until, blocked_until, created_at FROM host WHERE id = ?1",
             (queue, slot),
         )?;
     }
