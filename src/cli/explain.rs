@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::out::Out;
 use super::{Context, Failure, text};
-use crate::frontier::{TaskFilter, queue_key};
+use crate::frontier::{Cursor, TaskFilter, queue_key};
 use crate::model::{FetchRecord, Status, Task, Ts, UrlHash};
 use crate::store::{ChannelState, SourceError, Store};
 
@@ -56,8 +56,8 @@ async fn address(what: &str, store: &dyn Store, context: &Context) -> Result<(),
     let mut found = Vec::new();
     loop {
         let page = store.list(filter.clone()).await?;
-        let Some(last) = page.last().map(|task| task.id.0) else { break };
-        filter.after = Some(last);
+        let Some(last) = page.last() else { break };
+        filter.after = Some(Cursor::behind(last, filter.order));
         for task in page.into_iter().filter(|task| task.url_hash == hash) {
             let fetches = store.fetches(task.id, REQUESTS).await?;
             found.push((task, fetches));

@@ -297,7 +297,9 @@ const fn column(sort: Sort) -> &'static str {
         Sort::Due => "t.due",
         Sort::Priority => "t.prio",
         Sort::Discovered => "t.discovered_at",
-        Sort::Fetched => "coalesce(t.fetched_at, 0)",
+        Sort::Fetched => {
+            "coalesce(CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, 0)"
+        }
     }
 }
 

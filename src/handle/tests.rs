@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::*;
 use crate::model::EventKind;
 use crate::model::{
-    Exchange, FeedState, Headers, KnownEntry, LeaseId, LinkedEntry, NewSource, Origin, Redirected,
+    Exchange, Headers, KnownEntry, LeaseId, LinkedEntry, NewSource, Origin, Redirected,
     RobotsState, Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
 };
 

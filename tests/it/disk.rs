@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use feedmill::app;
 use feedmill::demo;
 use feedmill::frontier::TaskFilter;
-use feedmill::model::Status;
+use feedmill::model::State;
 use feedmill_newsroom::Setup;
 
 use crate::kill::{command, terminate};
@@ -146,7 +146,7 @@ async fn work_waits_for_a_full_archive_and_goes_on() {
     let published = world.newsroom.published_count(i64::MAX) as u64;
     until("all articles", || async { articles().await >= published }).await;
     assert!(kept < published, "the disk was full in the middle of it");
-    let dead = TaskFilter { status: Some(Status::Dead), ..TaskFilter::default() };
+    let dead = TaskFilter { states: vec![State::Dead], ..TaskFilter::default() };
     assert_eq!(world.tasks(dead).await.len(), 0);
     assert!(terminate(&mut engine.child));
     let report = world.report().await;

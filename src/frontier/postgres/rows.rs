@@ -16,7 +16,7 @@ use crate::model::{Code, Kind, Lane, Origin, Source, SourceId, Status, Task, Tas
 /// The columns that [`read_task`] reads, from `task t` with [`TASK_JOINS`].
 pub(super) const TASK_COLUMNS: &str = "t.id, t.url, t.url_key, h.name, t.kind, t.origin, \
     t.source_id, s.uuid, t.status, l.id IS NOT NULL, t.prio, t.depth, t.due, \
-    t.fetched_at, t.fetch_count, t.retry, f.last_error, f.reason, t.discovered_at";
+    CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, t.fetch_count, t.retry, f.last_error, f.reason, t.discovered_at";
 
 /// What else they come from.
 pub(super) const TASK_JOINS: &str = "JOIN host h ON h.id = t.host_id \

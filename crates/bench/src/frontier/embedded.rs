@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use feedmill::clock::Clock;
 use feedmill::db::Db;
 use feedmill::frontier::Frontier;
