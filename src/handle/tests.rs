@@ -421,7 +421,8 @@ fn a_new_id_with_another_title_or_a_shared_page_is_a_new_entry() {
     let known = after(&polled(&[old], &Known::default()));
     let new = "<guid>2</guid><title>New</title><link>https://example.com/live</link>";
     assert_eq!(polled(&[new], &known).feed.unwrap().new_items, 1);
-    let twin = "<guid>3</guid><title>Old</title><link>https://example.com/live</link>";
+    let twin = "<guid>3</guid><title>Old</title><link>https://example.com/live</link>\
+        <description>With a summary</description>";
     assert_eq!(polled(&[twin, old], &known).feed.unwrap().new_items, 1, "both stand in the feed");
     assert_eq!(polled(&[twin], &known).feed.unwrap().new_items, 0, "the same under another id");
 }

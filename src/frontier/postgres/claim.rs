@@ -55,7 +55,7 @@ pub(super) struct Slot {
 fn slot_columns() -> String {
     format!(
         "id, queue_id, top_poll, top_page, top_media, last_lane, lease_task, concurrency, \
-         {PACE_COLUMNS}, name"
+         name, {PACE_COLUMNS}"
     )
 }
 
@@ -67,8 +67,8 @@ fn read_slot(row: &Row) -> Result<Slot, DbError> {
         last_lane: maybe(row, 5)?.map(|_| named("lane", row, 5, Lane::from_number)).transpose()?,
         lease_task: maybe(row, 6)?,
         concurrency: narrow("concurrency", row, 7)?,
-        pace: read_pace(row, 8)?,
-        name: row.try_get(12)?,
+        name: row.try_get(8)?,
+        pace: read_pace(row, 9)?,
     })
 }
 
