@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use feedmill_formats::url::{KeyRules, Url};
+use feedmill_formats::url::KeyRules;
 
 use crate::archive::{self, Archive, ArchiveError};
 use crate::clock::Clock;
@@ -21,12 +21,12 @@ use crate::config::{Config, Group, OnThreshold, Policy as Choose, Sink as SinkCo
 use crate::db::transfer::{self, TransferError};
 use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
 use crate::fetch::{
-    self, Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, Hold, ServeSettings,
-    Server, Stuck,
+    Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, Hold, ServeSettings, Server,
+    Stuck,
 };
 use crate::frontier::Rules;
 use crate::handle::House;
-use crate::model::{Exchange, Kind, Lane, PollPolicy, Validators};
+use crate::model::{Lane, PollPolicy};
 use crate::schedule::Policy;
 use crate::sinks::{self, Sink};
 use crate::store::{PgStore, SqliteStore, Store};
@@ -358,25 +358,8 @@ fn archive_settings(config: &Config) -> archive::Settings {
     }
 }
 
-/// Fetches one page for a person, behind the guard, within the limits, and follows redirects.
-pub async fn fetch_page(config: &Config, clock: &Clock, url: Url) -> Result<Exchange, FetchError> {
-    let (client, guard) = client(config, clock)?;
-    let mut url = url;
-    let mut left = config.fetch.max_redirects;
-    loop {
-        guard.check_url(&url)?;
-        let limit = config.fetch.task_timeout.duration();
-        let answer = client.get(&url, Kind::Article, &Validators::default(), limit).await?;
-        match fetch::redirect_target(&answer, &url) {
-            Some(next) if left > 0 => url = next,
-            _ => return Ok(answer),
-        }
-        left -= 1;
-    }
-}
-
 /// The client, and the guard that it stands behind.
-pub fn client(config: &Config, clock: &Clock) -> Result<(Client, Guard), FetchError> {
+pub fn client(config: &Config, clock: &Clock) -> Result<(Client, Guard), AppError> {
     let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
     let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
     Ok((client, guard))

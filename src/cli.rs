@@ -13,7 +13,6 @@ mod demo;
 mod disk;
 mod doctor;
 mod explain;
-mod extract;
 mod failure;
 mod frontier;
 mod host;
@@ -111,7 +110,6 @@ enum Command {
     #[command(subcommand)]
     Article(article::Command),
     Explain(explain::Args),
-    Extract(extract::Args),
     Parse(parse::Args),
     #[command(subcommand)]
     Migrate(migrate::Command),
@@ -178,7 +176,6 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Host(command) => host::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
         Command::Explain(args) => explain::run(args, context).await,
-        Command::Extract(args) => extract::run(args, context).await,
         Command::Parse(args) => parse::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),

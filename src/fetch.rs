@@ -20,7 +20,6 @@ pub use dispatch::{Dispatcher, Mode, Stuck};
 pub use guard::{Guard, Refusal};
 pub use hold::Hold;
 pub use robots::RobotsCache;
-pub(crate) use serve::redirect_target;
 pub use serve::{ServeSettings, Server};
 
 /// Why no answer came.

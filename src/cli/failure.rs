@@ -6,7 +6,6 @@ use crate::app::AppError;
 use crate::app::carry::CarryError;
 use crate::config::ConfigError;
 use crate::db::DbError;
-use crate::fetch::FetchError;
 use crate::sources::SpecError;
 use crate::store::SourceError;
 
@@ -54,12 +53,6 @@ impl From<AppError> for Failure {
 impl From<CarryError> for Failure {
     fn from(error: CarryError) -> Self {
         Self::failed(error.code(), error.to_string())
-    }
-}
-
-impl From<FetchError> for Failure {
-    fn from(error: FetchError) -> Self {
-        Self::failed(error.code().as_str(), error.to_string())
     }
 }
 

@@ -350,8 +350,7 @@ fn failed(code: Code, detail: impl Into<String>, not_before: Option<Ts>) -> Repl
     Reply::Failed { code, detail: detail.into(), not_before }
 }
 
-/// Where an answer sends us, if it does.
-pub(crate) fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
+fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
     if !matches!(exchange.status, 301 | 302 | 303 | 307 | 308) {
         return None;
     }

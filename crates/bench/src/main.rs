@@ -3,10 +3,7 @@
 //! Machines are noisy, so figures are ratios or counts per CPU-second of this process. Nothing here
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
-mod extract;
-mod features;
 mod frontier;
-mod pages;
 mod parse;
 mod report;
 mod schedule;
@@ -35,10 +32,6 @@ enum Bench {
     Frontier(frontier::Args),
     /// The scheduler: delay and polls of all policies, on made-up or real publication times
     Schedule(schedule::Args),
-    /// Articles: CPU time and memory of a page, beside a port of Readability
-    Extract(extract::Args),
-    /// What the article models are told about the pages of corpora, for train/train.py
-    Features(features::Args),
     /// Feeds: megabytes per CPU-second beside other parsers
     Parse(parse::Args),
 }
@@ -49,11 +42,6 @@ fn main() -> anyhow::Result<ExitCode> {
     let report = match &cli.bench {
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,
-        Bench::Extract(args) => extract::run(args)?,
-        Bench::Features(args) => {
-            features::run(args)?;
-            return Ok(ExitCode::SUCCESS);
-        }
         Bench::Parse(args) => parse::run(args)?,
     };
     report.print(cli.json)?;
