@@ -4,12 +4,10 @@ use serde_json::json;
 
 use super::out::Out;
 use super::{Context, Failure, text};
-use crate::frontier::{Cursor, TaskFilter, queue_key};
+use crate::frontier::{TaskFilter, queue_key};
 use crate::model::{FetchRecord, Status, Task, Ts, UrlHash};
 use crate::store::{ChannelState, SourceError, Store};
 
-/// Addresses read at once.
-const PAGE: usize = 1000;
 /// Requests shown for each address.
 const REQUESTS: usize = 5;
 
@@ -52,16 +50,16 @@ async fn address(what: &str, store: &dyn Store, context: &Context) -> Result<(),
     let rules = store.rules();
     let hash = UrlHash::of(&feedmill_formats::url::key(&url, &rules.key));
     let host = queue_key(&feedmill_formats::url::host(&url), &rules.groups).to_owned();
-    let mut filter = TaskFilter { host: Some(host), limit: PAGE, ..TaskFilter::default() };
+    let filter = TaskFilter {
+        host: Some(host),
+        hash: Some(hash.head()),
+        limit: usize::MAX,
+        ..TaskFilter::default()
+    };
     let mut found = Vec::new();
-    loop {
-        let page = store.list(filter.clone()).await?;
-        let Some(last) = page.last() else { break };
-        filter.after = Some(Cursor::behind(last, filter.order));
-        for task in page.into_iter().filter(|task| task.url_hash == hash) {
-            let fetches = store.fetches(task.id, REQUESTS).await?;
-            found.push((task, fetches));
-        }
+    for task in store.list(filter).await?.into_iter().filter(|task| task.url_hash == hash) {
+        let fetches = store.fetches(task.id, REQUESTS).await?;
+        found.push((task, fetches));
     }
     if found.is_empty() {
         let message =

@@ -1,8 +1,11 @@
-//! How far a backup or a move is: a line that changes where somebody watches, else now and then a
-//! line more.
+//! How far a backup, a move, an import or a purge is: a line that changes where somebody watches, else
+//! now and then a line more.
 
 use std::time::{Duration, Instant};
 
+use indicatif::ProgressBar;
+
+use super::out::Out;
 use super::run::progress_line;
 use super::{Context, text};
 use crate::app::carry::Watch;
@@ -11,29 +14,52 @@ use crate::db::transfer::{Phase, Progress};
 /// The time between two lines where nobody watches.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A line on standard error that tells how far something is.
+pub(super) struct Line {
+    bar: ProgressBar,
+    out: Out,
+    /// When it last spoke where nobody watches; at once when that is nothing.
+    last: Option<Instant>,
+}
+
+impl Line {
+    /// A line that is silent about what takes no time.
+    pub(super) fn new(context: &Context) -> Self {
+        let (bar, out) = (progress_line(context), context.out.clone());
+        Self { bar, out, last: Some(Instant::now()) }
+    }
+
+    pub(super) fn tell(&mut self, told: String) {
+        let now = Instant::now();
+        if !self.bar.is_hidden() {
+            self.bar.set_message(told);
+            self.bar.tick();
+        } else if self.last.is_none_or(|last| now.duration_since(last) >= PAUSE) {
+            self.out.note(&told);
+            self.last = Some(now);
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Tells of progress on standard error.
 pub(super) fn meter(context: &Context) -> Watch {
-    let (line, out) = (progress_line(context), context.out.clone());
+    let mut line = Line::new(context);
     let mut since: Option<(Phase, Instant, u64)> = None;
-    let mut last: Option<Instant> = None;
     Box::new(move |progress| {
         let now = Instant::now();
         let (began, rows) = match since {
             Some((phase, began, rows)) if phase == progress.phase => (began, rows),
             _ => {
-                last = None;
+                line.last = None;
                 since = Some((progress.phase, now, progress.rows));
                 (now, progress.rows)
             }
         };
-        let told = told(progress, progress.rows.saturating_sub(rows), now.duration_since(began));
-        if !line.is_hidden() {
-            line.set_message(told);
-            line.tick();
-        } else if last.is_none_or(|last| now.duration_since(last) >= PAUSE) {
-            out.note(&told);
-            last = Some(now);
-        }
+        line.tell(told(progress, progress.rows.saturating_sub(rows), now.duration_since(began)));
     })
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::run::progress_line;
+use super::meter::Line as Meter;
 use super::{Context, Failure, text};
 use crate::frontier::{Rejected, SubmitReport};
 use crate::model::{Kind, NewTask, Origin, Source, SourceId};
@@ -151,7 +151,7 @@ async fn take(
         None => (None, Source::DEFAULT_PRIORITY),
     };
     let (kind, priority) = (as_what.kind.kind(), as_what.priority.unwrap_or(usual));
-    let progress = progress_line(context);
+    let mut progress = Meter::new(context);
     let (mut report, began) = (Report::default(), Instant::now());
     loop {
         let batch: Vec<Line> = lines.by_ref().take(BATCH).collect::<Result<_, _>>()?;
@@ -166,10 +166,9 @@ async fn take(
             write(file, &turned_away).map_err(|error| unwritable(path, &error))?;
         }
         report.show(turned_away);
-        progress.set_message(format!("{}, {}", report.summary(), report.rate(began)));
-        progress.tick();
+        progress.tell(format!("{}, {}", report.summary(), report.rate(began)));
     }
-    progress.finish_and_clear();
+    progress.clear();
     if let Some((path, file)) = rejects {
         file.flush().map_err(|error| unwritable(path, &error))?;
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::run::progress_line;
+use super::meter::Line;
 use super::select::{Which, named};
 use super::{Context, Failure, text};
 use crate::config::Span;
@@ -130,7 +130,7 @@ async fn sweep(
     store: &dyn Store,
     context: &Context,
 ) -> Result<(), Failure> {
-    let progress = progress_line(context);
+    let mut progress = Line::new(context);
     let mut total = Sweep::default();
     filter.limit = BATCH;
     loop {
@@ -138,8 +138,7 @@ async fn sweep(
         let part = store.sweep(act, filter.clone(), dry).await?;
         total.done += part.done;
         total.spared += part.spared;
-        progress.set_message(told(act, &total, dry));
-        progress.tick();
+        progress.tell(told(act, &total, dry));
         if part.next.is_none() {
             break;
         }
@@ -149,7 +148,7 @@ async fn sweep(
             tokio::time::sleep(began.elapsed().min(REST)).await;
         }
     }
-    progress.finish_and_clear();
+    progress.clear();
     let name = match act {
         Act::Retry => "retried",
         Act::Delete => "deleted",

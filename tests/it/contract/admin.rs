@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use feedmill::frontier::{
-    Act, Cursor, FOREVER, HostFilter, HostPatch, HostState, Order, PauseOrigin, Share, Sort, Sweep,
-    TaskFilter,
+    Act, Counts, Cursor, FOREVER, HostFilter, HostPatch, HostState, Order, PauseOrigin, Share,
+    Sort, Sweep, TaskFilter,
 };
 use feedmill::model::{
     Code, HostAdvice, Kind, Lane, Next, Origin, Outcome, State, Status, Task, TaskId,
@@ -288,6 +288,8 @@ pub(super) async fn what_was_read_outlives_its_task(open: Open) {
     let events = trial.events().await;
     assert_eq!(sweep(&trial, Act::Delete, everything()).await.1, 0);
     assert_eq!(trial.tasks().await, []);
+    assert_eq!(trial.store.count(everything()).await.unwrap(), 0);
+    assert_eq!(trial.store.stats().await.unwrap().total, Counts::default());
     assert!(trial.store.article(id).await.unwrap().is_some());
     assert!(trial.store.entry(entry_id).await.unwrap().is_some());
     assert_eq!(trial.events().await, events);
