@@ -70,8 +70,9 @@ CREATE TABLE task(
   url text NOT NULL,
   url_key text) WITH (fillfactor = 85);  -- url_key only where it differs from url
 CREATE UNIQUE INDEX task_key ON task(host_id, lane, hash);
-CREATE INDEX task_parked ON task(parent_id) WHERE status = 3;
--- Without the status: completing a task leaves them alone.
+-- None of them knows the status, not even in a condition: completing a task leaves them alone, and
+-- its row stays on its page.
+CREATE INDEX task_orphan ON task(parent_id) WHERE source_id IS NULL;
 CREATE INDEX task_by_source ON task(source_id) WHERE source_id IS NOT NULL;
 CREATE INDEX task_channel ON task(source_id) WHERE lane = 0;
 

@@ -18,11 +18,10 @@ mod sweep;
 mod terms;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use super::{
     Act, Counts, Extension, Frontier, HostFilter, HostPatch, HostState, Order, Rejected, Rules,
@@ -56,8 +55,9 @@ pub struct PgFrontier {
     db: PgDb,
     rules: Arc<Rules>,
     changed: Arc<Notify>,
-    /// Leases that this process handed out.
-    handed_out: Arc<AtomicUsize>,
+    /// Leases that this process handed out. Its claims take turns: at the same time they would only
+    /// step over the hosts that the others hold.
+    handed_out: Arc<Mutex<usize>>,
     obituary: Obituary,
 }
 
@@ -115,12 +115,11 @@ impl PgFrontier {
         report.rejected.extend(collided);
         Ok(report)
     }
+}
 
-    /// How many of the next `n` leases go to those who wait longest.
-    fn fair_share(&self, n: usize) -> usize {
-        let before = self.handed_out.load(Ordering::Relaxed);
-        (before.saturating_add(n)) / FAIR - before / FAIR
-    }
+/// How many of the next `n` leases go to those who wait longest.
+const fn fair_share(handed_out: usize, n: usize) -> usize {
+    handed_out.saturating_add(n) / FAIR - handed_out / FAIR
 }
 
 #[async_trait]
@@ -149,9 +148,10 @@ impl Frontier for PgFrontier {
         if n == 0 || lanes.is_empty() {
             return Ok(Vec::new());
         }
-        let fair = self.fair_share(n);
+        let mut handed_out = self.handed_out.lock().await;
+        let fair = fair_share(*handed_out, n);
         let leases = claim::claim(&self.db, n, fair, lanes, &self.rules, self.obituary).await?;
-        self.handed_out.fetch_add(leases.len(), Ordering::Relaxed);
+        *handed_out += leases.len();
         Ok(leases)
     }
 

@@ -9,7 +9,7 @@ use crate::db::DbError;
 use crate::db::postgres::{Given, Tx, clean, column, rows, run};
 use crate::frontier::rulings::Ending;
 use crate::frontier::{Candidate, Pace, Rules};
-use crate::model::{Code, HostAdvice, Kind, LeaseId, Next, Status, TaskId, Ts, Validators};
+use crate::model::{Code, HostAdvice, Kind, Lane, LeaseId, Next, Status, TaskId, Ts, Validators};
 
 /// What completing needs of an outcome.
 #[derive(Debug)]
@@ -74,11 +74,13 @@ impl Leases {
     }
 
     /// Ends these leases, all of them live. The caller holds the locks, and has taken in what was
-    /// found: nothing but this changes the queues any more. Returns those whose tops are right.
+    /// found into the `grown` queues: nothing but this changes the queues any more. Returns those
+    /// whose tops are right.
     pub(crate) async fn complete(
         &self,
         tx: &Tx<'_>,
         done: &[Completed<'_>],
+        grown: &BTreeSet<i64>,
         now: Ts,
         rules: &Rules,
     ) -> Result<BTreeSet<i64>, DbError> {
@@ -93,7 +95,7 @@ impl Leases {
         dequeue(tx, &column(&moved, |(_, place, _)| *place)).await?;
         // These touch different tables: the server gets them all at once.
         tokio::try_join!(move_tasks(tx, &moved, now), note(tx, &moved), put_back(tx, &moved, now))?;
-        self.release(tx, done, now, rules).await
+        self.release(tx, done, grown, now, rules).await
     }
 
     /// Frees the slots, and teaches their queues what the answers taught. Returns the queues of one
@@ -102,6 +104,7 @@ impl Leases {
         &self,
         tx: &Tx<'_>,
         done: &[Completed<'_>],
+        grown: &BTreeSet<i64>,
         now: Ts,
         rules: &Rules,
     ) -> Result<BTreeSet<i64>, DbError> {
@@ -109,13 +112,21 @@ impl Leases {
         let mut paces: BTreeMap<i64, Pace> = BTreeMap::new();
         let (mut freed, mut alone, mut shared) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for done in done {
+            let lane = self.places.get(&done.task.0).map(|place| place.lane);
             for held in self.held.get(&done.lease.0).into_iter().flatten() {
                 let answered = done.answered_by.is_none_or(|by| by == held.name);
                 let advice = if answered { done.advice } else { HostAdvice::Neutral };
                 let pace = paces.get(&held.queue).copied().unwrap_or(held.pace);
                 let (pace, next) = pace.after(advice, now, rules.delay);
                 paces.insert(held.queue, pace);
-                freed.push((held, next, pace, advice != HostAdvice::NotAsked));
+                freed.push(Freed {
+                    slot: held.slot,
+                    queue: held.queue,
+                    lane: lane.filter(|_| !grown.contains(&held.queue)),
+                    next,
+                    pace,
+                    asked: advice != HostAdvice::NotAsked,
+                });
                 if held.shared { &mut shared } else { &mut alone }.insert(held.queue);
             }
         }
@@ -129,19 +140,31 @@ impl Leases {
     }
 }
 
+/// A slot whose lease is over.
+struct Freed {
+    slot: i64,
+    queue: i64,
+    /// The only lane in which its queue has changed; all may have when it is not known.
+    lane: Option<Lane>,
+    next: Ts,
+    pace: Pace,
+    asked: bool,
+}
+
 /// Frees slots. Whatever changes a slot's row changes all of its indexes, so the new tops are written
 /// along with the rest; where several slots share a queue, they still have to be renewed.
-async fn free(tx: &Tx<'_>, freed: &[(&Held, Ts, Pace, bool)], now: Ts) -> Result<(), DbError> {
+async fn free(tx: &Tx<'_>, freed: &[Freed], now: Ts) -> Result<(), DbError> {
     run(
         tx,
         include_str!("free.sql"),
         &[
-            &column(freed, |(held, ..)| held.slot),
-            &column(freed, |(_, next, ..)| next.ms()),
-            &column(freed, |(_, _, pace, _)| pace.learned_ms),
-            &column(freed, |(_, _, pace, _)| pace.blocked_until.ms()),
-            &column(freed, |(.., asked)| *asked),
-            &column(freed, |(held, ..)| held.queue),
+            &column(freed, |freed| freed.slot),
+            &column(freed, |freed| freed.queue),
+            &column(freed, |freed| freed.lane.map(Lane::number)),
+            &column(freed, |freed| freed.next.ms()),
+            &column(freed, |freed| freed.pace.learned_ms),
+            &column(freed, |freed| freed.pace.blocked_until.ms()),
+            &column(freed, |freed| freed.asked),
             &now.ms(),
         ],
     )

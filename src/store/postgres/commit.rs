@@ -138,7 +138,8 @@ async fn move_on(
     let settled: Vec<&Candidate> = live.iter().filter_map(|one| one.settled.as_ref()).collect();
     settle(tx, &settled, queues, now).await?;
     let done: Vec<Completed<'_>> = live.iter().map(|one| one.completed()).collect();
-    let renewed = held.complete(tx, &done, now, rules).await?;
+    let grown = queues.values().copied().collect();
+    let renewed = held.complete(tx, &done, &grown, now, rules).await?;
     Ok((renewed, told_first))
 }
 

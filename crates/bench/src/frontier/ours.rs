@@ -1,17 +1,21 @@
-//! Our design on PostgreSQL, used as the product uses it: claims in batches, and completion by the
-//! store's commit.
+//! Our design on PostgreSQL, used as the product uses it: claims in batches, and one committer in each
+//! engine that makes true whatever its workers have done meanwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use feedmill::archive::{Archive, Settings};
 use feedmill::clock::Clock;
 use feedmill::db::PgDb;
+use feedmill::fetch::{Committer, Hold};
 use feedmill::frontier::{Frontier, HostPatch};
 use feedmill::model::{Code, Kind, Lane, Next, Origin, Outcome, SourceId, Status};
 use feedmill::store::{Commit, Committed, PgStore, Store};
+use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
+use tokio_util::task::TaskTracker;
 
 use super::judge::Judge;
 use super::postgres::{HOT, SOURCES, Slice, Work};
@@ -20,16 +24,23 @@ use super::{rules, source};
 
 /// Tasks in a claim.
 const BATCH: usize = 20;
-/// Workers of an engine, which has a store of its own: several machines share the queue.
+/// Workers of an engine: several machines share the queue.
 const ENGINE: usize = 10;
 /// How long a worker sleeps when nothing can be claimed.
 const IDLE: Duration = Duration::from_millis(20);
+
+/// What a machine has of its own.
+#[derive(Clone, Debug)]
+struct Engine {
+    store: PgStore,
+    committer: Committer,
+}
 
 /// The design on its tables.
 #[derive(Debug)]
 pub(super) struct Ours {
     store: PgStore,
-    engines: Vec<PgStore>,
+    engines: Vec<Engine>,
     /// The first of the sources, whose rows follow each other.
     source: SourceId,
     client: Client,
@@ -60,9 +71,9 @@ impl Ours {
         for n in 1..SOURCES {
             store.add_source(super::source(n)).await?;
         }
-        let mut engines = vec![store.clone()];
+        let mut engines = Vec::new();
         while engines.len() * ENGINE < workers {
-            engines.push(PgStore::new(PgDb::open(&url, None).await?, rules(pause)));
+            engines.push(engine(PgStore::new(PgDb::open(&url, None).await?, rules(pause)))?);
         }
         let (client, judge) = (connect(&url).await?, Arc::new(Judge::new(pause)));
         Ok(Self { store, engines, source, client, judge })
@@ -128,9 +139,9 @@ impl Ours {
     pub(super) async fn run(&self, workers: usize, span: Duration) -> anyhow::Result<Slice> {
         let begin = Instant::now();
         let mut running = JoinSet::new();
-        for store in self.engines.iter().cycle().take(workers) {
-            let (store, judge) = (store.clone(), Arc::clone(&self.judge));
-            running.spawn(async move { work(&store, &judge, begin + span).await });
+        for engine in self.engines.iter().cycle().take(workers) {
+            let (engine, judge) = (engine.clone(), Arc::clone(&self.judge));
+            running.spawn(async move { work(&engine, &judge, begin + span).await });
         }
         Slice::of(running, begin).await
     }
@@ -151,10 +162,26 @@ impl Ours {
     }
 }
 
-async fn work(store: &PgStore, judge: &Judge, until: Instant) -> anyhow::Result<u64> {
+/// The committer wants an archive. It stays empty: nothing is fetched.
+fn engine(store: PgStore) -> anyhow::Result<Engine> {
+    let dir = tempfile::tempdir()?;
+    let settings = Settings {
+        dir: dir.path().to_owned(),
+        segment_size: u64::MAX,
+        segment_age: Duration::MAX,
+        gzip_level: 1,
+        agent: String::new(),
+    };
+    let archive = Arc::new(Archive::open(settings, Clock::system())?);
+    let (hold, tracker) = (Hold::new(Arc::default()), TaskTracker::new());
+    let committer = Committer::start(Arc::new(store.clone()), archive, hold, &tracker);
+    Ok(Engine { store, committer })
+}
+
+async fn work(engine: &Engine, judge: &Judge, until: Instant) -> anyhow::Result<u64> {
     let mut done = 0;
     while Instant::now() < until {
-        let leases = store.claim(BATCH, &[Lane::Page]).await?;
+        let leases = engine.store.claim(BATCH, &[Lane::Page]).await?;
         let at = Instant::now();
         for lease in &leases {
             judge.claimed(&lease.task.host, lease.task.id.0.to_string(), at);
@@ -167,12 +194,12 @@ async fn work(store: &PgStore, judge: &Judge, until: Instant) -> anyhow::Result<
         for lease in &leases {
             judge.ended(&lease.task.host, at);
         }
-        let commits = leases.into_iter().map(|lease| Commit {
-            lease,
-            outcome: Outcome::new(Code::Ok, Next::Fetched, "812 words"),
+        let commits = leases.into_iter().map(|lease| {
+            let outcome = Outcome::new(Code::Ok, Next::Fetched, "812 words");
+            engine.committer.commit(Commit { lease, outcome })
         });
-        for committed in store.commit(commits.collect()).await {
-            anyhow::ensure!(committed? == Committed::Done, "every lease was good");
+        for committed in try_join_all(commits).await? {
+            anyhow::ensure!(committed == Committed::Done, "every lease was good");
             done += 1;
         }
     }

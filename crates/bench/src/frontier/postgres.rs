@@ -171,6 +171,12 @@ async fn turns(
         let slice = ours.run(workers, TURN).await?;
         us.add(slice, server.cpu("ours").await?.saturating_sub(cpu));
     }
+    let ratio = us.per_second() / them.per_second();
+    say(&format!(
+        "{:.1} per second, the seed's {:.1}: {ratio:.1}",
+        us.per_second(),
+        them.per_second()
+    ))?;
     Ok((us, them))
 }
 
