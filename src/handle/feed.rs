@@ -158,7 +158,10 @@ fn brought(read: &Read, known: &Known, at: Ts) -> Brought {
     let mut brought = Brought {
         items: u32::try_from(read.facts.len()).unwrap_or(u32::MAX),
         document: Document::new(
-            read.feed.ttl.map(|minutes| Duration::from_mins(u64::from(minutes))),
+            read.feed
+                .ttl
+                .max(read.feed.update_minutes)
+                .map(|minutes| Duration::from_mins(u64::from(minutes))),
             &read.feed.skip_hours,
             &read.feed.skip_days,
         ),

@@ -83,3 +83,6 @@ fn chance_of_silence(state: &State, at: u32) -> f64 {
     // Who posts in bursts is silent in between for longer.
     (-expected / f64::from(state.fano).max(1.0)).exp()
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ mod lease;
 mod machine;
 mod model;
 mod ready;
+mod schedule;
 mod slots;
 mod sources;
 mod submit;
@@ -205,6 +206,11 @@ macro_rules! contract {
                 a_quiet_host_is_asked_faster_again,
                 a_decision_on_an_old_feed_state_conflicts_and_changes_nothing,
                 one_bad_outcome_of_a_batch_falls_alone,
+            }
+            schedule {
+                what_is_remembered_of_a_channel_comes_back,
+                who_told_of_a_page_first_is_counted,
+                the_price_and_what_it_follows_from_are_kept,
             }
             lease {
                 a_stale_lease_changes_nothing,

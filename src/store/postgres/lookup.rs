@@ -69,7 +69,7 @@ async fn news_elsewhere<C: GenericClient>(
 ) -> Result<u32, DbError> {
     let sql =
         "SELECT coalesce(sum(f.yielded), 0)::bigint FROM task t JOIN feed f ON f.task_id = t.id
-        WHERE t.source_id = $1 AND t.status = 0 AND t.kind = $2::bigint AND f.yielded_at >
+        WHERE t.source_id = $1 AND t.lane = 0 AND t.kind = $2::bigint AND f.yielded_at >
           coalesce((SELECT greatest(yielded_at, probed_at, 0) FROM feed WHERE task_id = $3), 0)";
     let row = first(client, sql, &[&source.0, &Kind::Sitemap.number(), &feed.0]).await?;
     row.map_or(Ok(0), |row| narrow("count", &row, 0))

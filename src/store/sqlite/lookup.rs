@@ -55,7 +55,7 @@ fn news_elsewhere(conn: &Connection, ask: &Ask) -> Result<u32, DbError> {
     Ok(conn
         .prepare_cached(
             "SELECT coalesce(sum(f.yielded), 0) FROM task t JOIN feed f ON f.task_id = t.id
-             WHERE t.source_id = ?1 AND t.status = 0 AND t.kind = ?2 AND f.yielded_at >
+             WHERE t.source_id = ?1 AND t.lane = 0 AND t.kind = ?2 AND f.yielded_at >
                coalesce((SELECT max(coalesce(yielded_at, 0), coalesce(probed_at, 0))
                  FROM feed WHERE task_id = ?3), 0)",
         )?

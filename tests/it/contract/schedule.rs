@@ -1,0 +1,123 @@
+//! What the scheduler keeps in the store: its memory of a channel, who told of what first, the
+//! price of a request and what it follows from.
+
+use std::time::Duration;
+
+use feedmill::model::{
+    Ask, Code, FeedFact, FeedState, FetchRecord, Health, Kind, Known, Lane, Lease, NewTask, Next,
+    Outcome, new_uuid,
+};
+use feedmill::store::PriceNote;
+
+use super::Open;
+use super::trial::{DAY, PAUSE, Trial, a, begin, feed, owned_by, page, then};
+
+const FEED: &str = "https://a.example/feed";
+const SITEMAP: &str = "https://b.example/sitemap.xml";
+
+/// A poll that went well, on what is known.
+async fn polled(trial: &Trial, lease: &Lease, state: FeedState, found: &[&str]) {
+    let based_on = known(trial, lease, Ask::default()).await.feed.version;
+    let found = found.iter().map(|url| NewTask { parent: Some(lease.task.id), ..page(url) });
+    let outcome = Outcome {
+        feed: Some(FeedFact { based_on, state, items: Some(3), new_items: 0 }),
+        discovered: found.collect(),
+        ..then(Next::Again { at: trial.now().after(PAUSE) })
+    };
+    trial.commit(lease, outcome).await;
+}
+
+async fn known(trial: &Trial, lease: &Lease, ask: Ask) -> Known {
+    trial.store.lookup(Ask { feed: Some(lease.task.id), ..ask }).await.unwrap()
+}
+
+pub(super) async fn what_is_remembered_of_a_channel_comes_back(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([feed(FEED)]).await;
+    let lease = trial.take().await;
+    let state = FeedState {
+        interval_ms: Some(900_000),
+        schedule: Some(vec![1, 0, 255]),
+        bucket: Some(95),
+        health: Health::Frozen,
+        probed_at: Some(trial.now()),
+        yielded: 4,
+        ..FeedState::default()
+    };
+    polled(&trial, &lease, state.clone(), &[]).await;
+    let kept = known(&trial, &lease, Ask::default()).await;
+    assert_eq!(kept.feed, FeedState { version: 1, ..state });
+    assert_eq!((kept.price, kept.news_elsewhere), (None, 0));
+}
+
+pub(super) async fn who_told_of_a_page_first_is_counted(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[FEED]).await;
+    trial.submit([owned_by(&source, a(Kind::Sitemap, SITEMAP))]).await;
+    let mut leases = trial.claim(4, &[Lane::Poll]).await;
+    for lease in leases.extract_if(.., |lease| lease.task.kind == Kind::Robots) {
+        trial.commit(&lease, super::trial::allow_all(&lease)).await;
+    }
+    leases.extend(trial.claim(4, &[Lane::Poll]).await);
+    let of = |kind| leases.iter().find(|lease| lease.task.kind == kind).unwrap();
+    let (feed, sitemap) = (of(Kind::Feed), of(Kind::Sitemap));
+    polled(&trial, feed, FeedState::default(), &["https://c.example/1"]).await;
+    trial.pass(PAUSE);
+    let pages = ["https://c.example/1", "https://c.example/2", "https://c.example/3"];
+    polled(&trial, sitemap, FeedState { yielded: 5, ..FeedState::default() }, &pages).await;
+    assert_eq!(known(&trial, feed, Ask::default()).await.feed.yielded, 1);
+    assert_eq!(known(&trial, sitemap, Ask::default()).await.feed.yielded, 7);
+
+    let ask = || Ask { siblings: Some(source.id), ..Ask::default() };
+    assert_eq!(known(&trial, feed, ask()).await.news_elsewhere, 7, "the feed missed them");
+    trial.pass(PAUSE);
+    let feed = trial.claim(4, &[Lane::Poll]).await;
+    let feed = feed.iter().find(|lease| lease.task.kind == Kind::Feed).unwrap();
+    polled(&trial, feed, FeedState::default(), &["https://c.example/4"]).await;
+    assert_eq!(known(&trial, feed, ask()).await.news_elsewhere, 0, "it had news since");
+}
+
+pub(super) async fn the_price_and_what_it_follows_from_are_kept(open: Open) {
+    let trial = begin(open).await;
+    assert_eq!(trial.store.demand().await.unwrap(), Default::default());
+    let urls = ["https://a.example/f", "https://b.example/f", "https://c.example/f"];
+    trial.submit(urls.map(feed)).await;
+    for (lease, bucket) in trial.claim(3, &[Lane::Poll]).await.iter().zip([Some(7), Some(7), None])
+    {
+        let state = FeedState { bucket, interval_ms: Some(21_600_000), ..FeedState::default() };
+        let fetch = FetchRecord {
+            id: new_uuid(trial.now()),
+            task: lease.task.id,
+            at: trial.now(),
+            url: lease.task.url.clone(),
+            status: Some(200),
+            code: Code::Ok,
+            bytes: 1,
+            elapsed_ms: 1,
+            content_type: None,
+            body_sha256: None,
+            raw: None,
+        };
+        let outcome = Outcome {
+            feed: Some(FeedFact { based_on: 0, state, items: None, new_items: 0 }),
+            fetches: vec![fetch],
+            ..then(Next::Again { at: trial.now().after(2 * DAY) })
+        };
+        trial.commit(lease, outcome).await;
+    }
+    let demand = trial.store.demand().await.unwrap();
+    assert_eq!((demand.buckets, demand.made, demand.price), (vec![(7, 2)], 3, None));
+    assert!((demand.fixed - 4.0).abs() < 1e-6, "every six hours: {}", demand.fixed);
+
+    let now = trial.now();
+    for value in [12.5, 1e4] {
+        let note = PriceNote { value, correction: -0.5, at: now, since: now };
+        trial.store.set_price(note).await.unwrap();
+        assert_eq!(trial.store.demand().await.unwrap().price, Some(note));
+    }
+    trial.pass(DAY + Duration::from_secs(1));
+    assert_eq!(trial.store.demand().await.unwrap().made, 0, "that was the day before");
+    trial.pass(DAY);
+    let lease = trial.take().await;
+    assert_eq!(known(&trial, &lease, Ask::default()).await.price, Some(1e4));
+}
