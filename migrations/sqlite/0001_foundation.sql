@@ -41,7 +41,7 @@ CREATE INDEX host_media ON host(top_media, next_at) WHERE top_media IS NOT NULL;
 CREATE UNIQUE INDEX host_lease ON host(lease_id, id) WHERE lease_id IS NOT NULL;
 
 CREATE TABLE task(
-  id INTEGER PRIMARY KEY,          -- never used twice (see frontier/sqlite/sweep.rs)
+  id INTEGER PRIMARY KEY,          -- never used twice (see db/transfer/sqlite.rs)
   host_id INTEGER NOT NULL,        -- 0 = no task: the highest number ever given
   lane INTEGER NOT NULL,
   hash INTEGER NOT NULL,           -- first 64 bits of url_hash

@@ -19,7 +19,7 @@ use super::{DbError, PgDb, migrate};
 
 pub use compare::{Difference, Discord};
 pub use postgres::PgSide;
-pub use sqlite::{SqliteSide, rename_sinks};
+pub use sqlite::{SqliteSide, keep_number, rename_sinks};
 pub(crate) use values::{Row, Value, key_of};
 
 /// The row of `meta` that tells of a transfer under way.
@@ -55,9 +55,10 @@ impl Table {
         self.columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(", ")
     }
 
-    /// The condition that leaves out what belongs to a store itself.
+    /// The condition that leaves out what belongs to a store itself: notes, and rows that only count.
     fn own_rows(&self) -> String {
         match self.name.as_str() {
+            "task" => "host_id <> 0".to_owned(),
             "meta" => format!("key NOT IN ('{NOTE}', '{LEASE}')"),
             _ => "true".to_owned(),
         }

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 
 use feedmill::app::carry::{CarryError, Move, Moved, Place, move_store};
 use feedmill::app::{self, Mode, RunOptions};
-use feedmill::db::transfer::tables;
+use feedmill::db::transfer::{keep_number, tables};
 use feedmill::db::{Connection, EngineLock, PgDb};
 use feedmill::model::{Kind, Lane};
 use rusqlite::types::Value;
@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::kill::binary;
 use crate::postgres::{connect, database};
 use crate::support::World;
+
+/// The highest number that a task ever had; the task is gone.
+const DELETED: i64 = 5_000;
 
 /// All rows of an embedded database, by table.
 pub(crate) fn dump(file: &Path) -> BTreeMap<String, Vec<Vec<Value>>> {
@@ -56,6 +59,7 @@ pub(crate) async fn filled() -> World {
          DELETE FROM source WHERE name = 'gone'",
     )
     .unwrap();
+    keep_number(&conn, DELETED).unwrap();
     for (table, rows) in dump(&world.config.database_path()) {
         assert!(!rows.is_empty(), "{table} is empty");
     }
@@ -83,8 +87,8 @@ async fn an_installation_goes_to_postgresql_and_back_and_is_the_same() {
         .filter(|(name, _)| *name != "sqlite_sequence")
         .map(|(_, rows)| rows.len())
         .sum();
-    // The counter of leases is a row in one and a sequence in the other.
-    assert_eq!(moved.carried.rows as usize, rows - 1);
+    // The counters of leases and tasks are rows in one and sequences in the other.
+    assert_eq!(moved.carried.rows as usize, rows - 2);
     assert_eq!(dump(&world.config.database_path()), before, "the source stays as it is");
 
     let client = connect(&database.url).await;
@@ -94,6 +98,10 @@ async fn an_installation_goes_to_postgresql_and_back_and_is_the_same() {
     let leases = before["meta"].iter().find(|row| row[0] == Value::Text("lease".into())).unwrap();
     let Value::Text(leases) = &leases[1] else { panic!("{leases:?}") };
     assert!(last > leases.parse().unwrap(), "no lease is given out twice");
+    let tasks = "SELECT pg_sequence_last_value(pg_get_serial_sequence('task', 'id')::regclass),
+        (SELECT count(*) FROM task WHERE host_id = 0)";
+    let tasks = client.query_one(tasks, &[]).await.unwrap();
+    assert_eq!((tasks.get(0), tasks.get(1)), (DELETED, 0_i64), "a deleted task keeps its number");
     let new = "INSERT INTO source(uuid, name, url, spec, created_at)
         VALUES('v', 'new', 'x', '{}', 1) RETURNING id";
     let new: i64 = client.query_one(new, &[]).await.unwrap().get(0);

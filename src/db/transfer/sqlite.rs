@@ -72,7 +72,8 @@ impl Side for SqliteSide {
     fn counters(&mut self) -> Result<Counters, DbError> {
         let sql = format!(
             "SELECT name, seq FROM sqlite_sequence
-             UNION ALL SELECT key, CAST(value AS INTEGER) FROM meta WHERE key = '{LEASE}'"
+             UNION ALL SELECT key, CAST(value AS INTEGER) FROM meta WHERE key = '{LEASE}'
+             UNION ALL SELECT 'task', max(id) FROM task HAVING max(id) IS NOT NULL"
         );
         let mut select = self.conn.prepare(&sql)?;
         let counters = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -121,6 +122,10 @@ impl Side for SqliteSide {
                 put(&tx, LEASE, &last.to_string())?;
                 continue;
             }
+            if name == "task" {
+                keep_number(&tx, *last)?;
+                continue;
+            }
             // Other tables take the highest number that is there and need no counter.
             tx.execute(
                 "INSERT INTO sqlite_sequence(name, seq) SELECT ?1, 0 FROM sqlite_master
@@ -139,6 +144,20 @@ impl Side for SqliteSide {
         self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
     }
+}
+
+/// Keeps a task's number from being given again. SQLite numbers a new row after the highest one that
+/// is there, so the highest number ever given stays taken by a row that belongs to no host, or what
+/// was read at a forgotten address would pass to the next one.
+pub fn keep_number(conn: &Connection, highest: i64) -> Result<(), DbError> {
+    conn.execute(
+        "INSERT OR REPLACE INTO task(id, host_id, lane, hash, kind, prio, status, due, origin,
+           discovered_at, url)
+         SELECT ?1, 0, 0, 0, 0, 1, 1, 0, 3, 0, ''
+         WHERE ?1 > (SELECT coalesce(max(id), 0) FROM task)",
+        [highest],
+    )?;
+    Ok(())
 }
 
 /// Gives sinks the names that they have on an embedded store.

@@ -114,7 +114,7 @@ pub(super) async fn stats(db: &PgDb) -> Result<Stats, DbError> {
         &client,
         "SELECT t.kind, t.status, t.retry > 0, l.id IS NOT NULL, count(*) FROM task t
          LEFT JOIN host l ON l.queue_id = t.host_id AND l.lease_task = t.id
-         WHERE t.host_id <> 0 GROUP BY 1, 2, 3, 4 ORDER BY 1",
+         GROUP BY 1, 2, 3, 4 ORDER BY 1",
         &[],
     )
     .await?;

@@ -115,20 +115,5 @@ async fn delete(tx: &Tx<'_>, tasks: &[i64]) -> Result<(), DbError> {
     ] {
         run(tx, sql, &[&tasks]).await?;
     }
-    keep_number(tx, tasks).await
-}
-
-/// The highest number ever given stays taken by a row that belongs to no host: the embedded database
-/// needs it after a move, and would give the number again.
-async fn keep_number(tx: &Tx<'_>, tasks: &[i64]) -> Result<(), DbError> {
-    run(
-        tx,
-        "INSERT INTO task(id, host_id, lane, hash, kind, prio, status, due, origin, discovered_at, url)
-         SELECT w.id, 0, 0, 0, 0, 1, 1, 0, 3, 0, '' FROM unnest($1::bigint[]) AS w(id)
-         WHERE w.id > (SELECT coalesce(max(id), 0) FROM task) ORDER BY w.id DESC LIMIT 1
-         ON CONFLICT (host_id, lane, hash) DO UPDATE SET id = excluded.id",
-        &[&tasks],
-    )
-    .await?;
     Ok(())
 }

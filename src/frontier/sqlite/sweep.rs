@@ -9,6 +9,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::rows::{Place, dequeue, enqueue, number, renew_tops};
 use crate::db::DbError;
+use crate::db::transfer::keep_number;
 use crate::frontier::listing::{Dialect, FILTERED, Value};
 use crate::frontier::rulings::Swept;
 use crate::frontier::{Act, Sweep, TaskFilter};
@@ -52,6 +53,7 @@ pub(super) fn sweep(
     if act == Act::Delete
         && let Some(highest) = chosen.iter().map(|(place, _)| place.task).max()
     {
+        // `AUTOINCREMENT` would need a journal for every insertion: see submit.rs.
         keep_number(conn, highest)?;
     }
     let queues: BTreeSet<i64> = chosen.iter().map(|(place, _)| place.queue).collect();
@@ -119,20 +121,6 @@ fn retry(conn: &Connection, place: Place, status: Status, now: Ts) -> Result<(),
     conn.prepare_cached("UPDATE task SET status = 0, retry = 0, due = ?2 WHERE id = ?1")?
         .execute((place.task, due))?;
     enqueue(conn, Place { due, ..place }, now)
-}
-
-/// SQLite numbers a new row after the highest one that is there. The highest number ever given stays
-/// taken by a row that belongs to no host, or what was read at a forgotten address would pass to the
-/// next one. (`AUTOINCREMENT` would need a journal for every insertion: see submit.rs.)
-fn keep_number(conn: &Connection, highest: i64) -> Result<(), DbError> {
-    conn.execute(
-        "INSERT OR REPLACE INTO task(id, host_id, lane, hash, kind, prio, status, due, origin,
-           discovered_at, url)
-         SELECT ?1, 0, 0, 0, 0, 1, 1, 0, 3, 0, ''
-         WHERE ?1 > (SELECT coalesce(max(id), 0) FROM task)",
-        [highest],
-    )?;
-    Ok(())
 }
 
 /// Forgets a task and what only it needs. Entries, articles, fetches and events are what was read
