@@ -40,6 +40,8 @@ struct Trouble {
 #[derive(Debug, Default)]
 struct State {
     troubles: BTreeMap<Step, Trouble>,
+    /// How many wait for a step that several take at once.
+    waiting: BTreeMap<Step, usize>,
     /// What was told last: the same is not told again, whichever step meets it.
     told: Option<&'static str>,
 }
@@ -61,22 +63,26 @@ impl Hold {
     /// A step cannot be taken for now.
     pub(super) fn begin(&self, step: Step, code: &'static str, message: impl Into<String>) {
         let trouble = Trouble { code, message: message.into() };
-        self.state.send_if_modified(|state| {
-            let before = state.troubles.insert(step, trouble.clone());
-            self.tell(state);
-            before.as_ref() != Some(&trouble)
-        });
+        self.state.send_if_modified(|state| self.meet(state, step, trouble));
     }
 
     /// A step can be taken again.
     pub(super) fn end(&self, step: Step) {
-        self.state.send_if_modified(|state| {
-            let ended = state.troubles.remove(&step).is_some();
-            if ended {
-                self.tell(state);
-            }
-            ended
-        });
+        self.state.send_if_modified(|state| self.clear(state, step));
+    }
+
+    fn meet(&self, state: &mut State, step: Step, trouble: Trouble) -> bool {
+        let before = state.troubles.insert(step, trouble);
+        self.tell(state);
+        before.as_ref() != state.troubles.get(&step)
+    }
+
+    fn clear(&self, state: &mut State, step: Step) -> bool {
+        let ended = state.troubles.remove(&step).is_some();
+        if ended {
+            self.tell(state);
+        }
+        ended
     }
 
     /// What holds up a step beside its own trouble.
@@ -106,18 +112,21 @@ impl Hold {
     where
         F: Future<Output = Result<T, DbError>>,
     {
+        let mut waiter = self.waiter(step);
         loop {
             match attempt().await {
                 Err(error) if error.is_transient() => {
-                    self.begin(step, error.code(), error.to_string());
+                    waiter.meets(error.code(), error.to_string());
                     tokio::time::sleep(PAUSE).await;
                 }
-                done => {
-                    self.end(step);
-                    return done;
-                }
+                done => return done,
             }
         }
+    }
+
+    /// One of several who take a step.
+    pub(super) const fn waiter(&self, step: Step) -> Waiter<'_> {
+        Waiter { hold: self, step, waits: false }
     }
 
     fn tell(&self, state: &mut State) {
@@ -132,6 +141,40 @@ impl Hold {
             Some(trouble) => tracing::error!(code, "work is paused: {}", trouble.message),
             None => tracing::info!("work goes on"),
         }
+    }
+}
+
+/// One of several who take a step. It can be taken again when the last of those who could not has
+/// gone on: that a small record finds room does not mean that the disk has any.
+#[derive(Debug)]
+pub(super) struct Waiter<'h> {
+    hold: &'h Hold,
+    step: Step,
+    waits: bool,
+}
+
+impl Waiter<'_> {
+    /// The step cannot be taken for now.
+    pub(super) fn meets(&mut self, code: &'static str, message: impl Into<String>) {
+        let trouble = Trouble { code, message: message.into() };
+        let first = !std::mem::replace(&mut self.waits, true);
+        self.hold.state.send_if_modified(|state| {
+            *state.waiting.entry(self.step).or_default() += usize::from(first);
+            self.hold.meet(state, self.step, trouble)
+        });
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if !self.waits {
+            return;
+        }
+        self.hold.state.send_if_modified(|state| {
+            let waiting = state.waiting.entry(self.step).or_default();
+            *waiting = waiting.saturating_sub(1);
+            *waiting == 0 && self.hold.clear(state, self.step)
+        });
     }
 }
 
@@ -172,6 +215,21 @@ mod tests {
         hold.end(Step::Claim);
         assert!(!hold.is_held());
         assert_eq!(hold.progress.snapshot().paused, None);
+    }
+
+    #[test]
+    fn a_step_is_free_when_the_last_who_waited_has_gone_on() {
+        let hold = hold();
+        let (mut large, mut larger) = (hold.waiter(Step::Keep), hold.waiter(Step::Keep));
+        large.meets("archive_io", "the disk is full");
+        larger.meets("archive_io", "the disk is full");
+        drop(hold.waiter(Step::Keep));
+        assert!(hold.is_held(), "a small record says nothing of the others");
+        larger.meets("archive_io", "the disk is full");
+        drop(large);
+        assert!(hold.is_held());
+        drop(larger);
+        assert!(!hold.is_held());
     }
 
     #[tokio::test]

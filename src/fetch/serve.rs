@@ -287,6 +287,7 @@ impl Server {
         self.progress.bytes.fetch_add(exchange.body.len() as u64, Ordering::Relaxed);
         self.progress.not_modified.fetch_add(u64::from(exchange.status == 304), Ordering::Relaxed);
         let mut unkept = exchange;
+        let mut waiter = self.hold.waiter(Step::Keep);
         loop {
             let (archive, lease) = (Arc::clone(&self.archive), Arc::clone(lease));
             let append = move || {
@@ -296,13 +297,10 @@ impl Server {
             let (exchange, kept) =
                 tokio::task::spawn_blocking(append).await.map_err(|error| error.to_string())?;
             match kept {
-                Ok(record) => {
-                    self.hold.end(Step::Keep);
-                    return Ok((exchange, record));
-                }
+                Ok(record) => return Ok((exchange, record)),
                 Err(error) => {
                     let message = format!("{error}; work goes on by itself once it can be written");
-                    self.hold.begin(Step::Keep, error.code(), message);
+                    waiter.meets(error.code(), message);
                     tokio::time::sleep(PAUSE).await;
                     unkept = exchange;
                 }

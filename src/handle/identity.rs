@@ -35,10 +35,15 @@ pub(super) fn uid(feed: TaskId, entry: &feed::Entry, key: Option<&str>) -> Strin
     format!("hash:{}", UrlHash::from_bytes(digest))
 }
 
-/// An item that stands in the document twice is one entry: the first.
+/// An item that stands in the document twice is one entry, the first: by its id, or by the same words
+/// about the same page.
 pub(super) fn once(facts: impl Iterator<Item = EntryFact>) -> Vec<EntryFact> {
-    let (mut ids, mut texts) = (HashSet::new(), HashSet::new());
-    facts.filter(|fact| ids.insert(fact.id) && texts.insert(fact.content_hash)).collect()
+    let (mut ids, mut pages) = (HashSet::new(), HashSet::new());
+    let mut first = |fact: &EntryFact| {
+        ids.insert(fact.id)
+            && fact.link_hash.is_none_or(|link| pages.insert((link, fact.content_hash)))
+    };
+    facts.filter(|fact| first(fact)).collect()
 }
 
 /// Gives items the identity of the entries that they are; says whether the feed's ids do not last.

@@ -15,7 +15,7 @@ pub(crate) struct Database {
 }
 
 /// The server's address; `None` when tests that need one are to be left out.
-fn server() -> Option<String> {
+pub(crate) fn server() -> Option<String> {
     match std::env::var("FEEDMILL_TEST_POSTGRES") {
         Ok(off) if off == "off" => None,
         Ok(url) => Some(url),

@@ -146,9 +146,11 @@ impl Side for SqliteSide {
     }
 }
 
-/// Keeps a task's number from being given again. SQLite numbers a new row after the highest one that
-/// is there, so the highest number ever given stays taken by a row that belongs to no host, or what
-/// was read at a forgotten address would pass to the next one.
+/// Keeps a task's number from being given again.
+///
+/// SQLite numbers a new row after the highest one that is there, so the highest number ever given stays
+/// taken by a row that belongs to no host, or what was read at a forgotten address would pass to the
+/// next one.
 pub fn keep_number(conn: &Connection, highest: i64) -> Result<(), DbError> {
     conn.execute(
         "INSERT OR REPLACE INTO task(id, host_id, lane, hash, kind, prio, status, due, origin,
