@@ -4,6 +4,7 @@
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
 mod frontier;
+mod hostile;
 mod parse;
 mod report;
 
@@ -29,6 +30,8 @@ struct Cli {
 enum Bench {
     /// The queue: submissions and claims with completions, per CPU-second
     Frontier(frontier::Args),
+    /// Documents that were made to hurt: seconds and memory until they are refused
+    Hostile(hostile::Args),
     /// Feeds: megabytes per CPU-second beside other parsers
     Parse(parse::Args),
 }
@@ -38,6 +41,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = match &cli.bench {
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
+        Bench::Hostile(args) => hostile::run(args)?,
         Bench::Parse(args) => parse::run(args)?,
     };
     report.print(cli.json)?;
