@@ -4,6 +4,7 @@
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
 mod frontier;
+mod hostile;
 mod parse;
 mod report;
 mod schedule;
@@ -32,6 +33,8 @@ enum Bench {
     Frontier(frontier::Args),
     /// The scheduler: delay and polls of all policies, on made-up or real publication times
     Schedule(schedule::Args),
+    /// Documents that were made to hurt: seconds and memory until they are refused
+    Hostile(hostile::Args),
     /// Feeds: megabytes per CPU-second beside other parsers
     Parse(parse::Args),
 }
@@ -42,6 +45,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let report = match &cli.bench {
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,
+        Bench::Hostile(args) => hostile::run(args)?,
         Bench::Parse(args) => parse::run(args)?,
     };
     report.print(cli.json)?;

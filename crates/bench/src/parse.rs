@@ -35,21 +35,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
         ("feedparser_rs_mb_s", feedparser_rs_reads),
         ("quick_xml_mb_s", events),
     ];
-    let mut spent = [Duration::ZERO; 4];
-    // In turns, so that whatever else the machine does hits all of them.
-    for _ in 0..args.rounds {
-        for ((name, parser), spent) in parsers.iter().zip(&mut spent) {
-            let began = cpu_time();
-            for document in &documents {
+    // In turns, and the best of all rounds: what else the machine does only ever adds.
+    let mut best = [const { Vec::new() }; 4];
+    for round in 0..args.rounds {
+        for ((name, parser), best) in parsers.iter().zip(&mut best) {
+            for (at, document) in documents.iter().enumerate() {
+                let began = cpu_time();
                 black_box(parser(black_box(document)).with_context(|| (*name).to_owned())?);
+                let spent = cpu_time() - began;
+                match best.get_mut(at) {
+                    Some(best) if round > 0 => *best = spent.min(*best),
+                    _ => best.push(spent),
+                }
             }
-            *spent += cpu_time() - began;
         }
     }
     let mut report = Report::new("parse");
-    let megabytes = size as f64 * args.rounds as f64 / 1e6;
-    report.figure("documents_mb", size as f64 / 1e6);
-    let rates = spent.map(|spent| megabytes / spent.as_secs_f64());
+    let megabytes = size as f64 / 1e6;
+    report.figure("documents_mb", megabytes);
+    let rates = best.map(|best| megabytes / best.iter().sum::<Duration>().as_secs_f64());
     for ((name, _), rate) in parsers.iter().zip(rates) {
         report.figure(name, rate);
     }
@@ -152,7 +156,7 @@ fn atom(words: &mut Words, kilobytes: usize) -> String {
 /// The body of an article, as blogs and papers serve it.
 fn html(words: &mut Words) -> String {
     let mut out = String::new();
-    for at in 0..words.below(12) + 4 {
+    for at in 0..words.below(16) + 8 {
         match at % 4 {
             1 => out.push_str(&format!(
                 "<figure class=\"wp-block-image size-large\"><img loading=\"lazy\" width=\"1024\" height=\"683\" src=\"https://img.example/{at}-1024x683.jpg\" alt=\"{}\"/><figcaption>{}</figcaption></figure>\n",

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 
 use self::text::Noted;
 
@@ -16,6 +16,8 @@ pub(crate) mod text;
 pub(crate) struct Tag<'a> {
     /// The qualified name.
     pub(crate) name: &'a str,
+    /// Where the name without its prefix starts in it.
+    local: usize,
     /// What stands between the name and `>` or `/>`.
     rest: &'a str,
     /// Whether it is its own end tag.
@@ -29,16 +31,31 @@ pub(crate) struct Tag<'a> {
 impl<'a> Tag<'a> {
     /// The name without its prefix.
     pub(crate) fn local(&self) -> &'a str {
-        local(self.name)
+        self.name.get(self.local..).unwrap_or(self.name)
+    }
+
+    /// The prefix of the name, when it has one.
+    pub(crate) fn prefix(&self) -> Option<&'a str> {
+        self.name.get(..self.local.checked_sub(1)?)
     }
 
     /// The name without its prefix, in lower case: publishers are free with that.
     pub(crate) fn kind(&self) -> Cow<'a, str> {
         let local = self.local();
-        if local.bytes().any(|b| b.is_ascii_uppercase()) {
-            return Cow::Owned(local.to_ascii_lowercase());
+        if !local.bytes().any(|b| b.is_ascii_uppercase()) {
+            return Cow::Borrowed(local);
         }
-        Cow::Borrowed(local)
+        // Those that every feed has are not worth a copy.
+        Cow::Borrowed(match local {
+            "pubDate" => "pubdate",
+            "lastBuildDate" => "lastbuilddate",
+            "managingEditor" => "managingeditor",
+            "origLink" => "origlink",
+            "updatePeriod" => "updateperiod",
+            "updateFrequency" => "updatefrequency",
+            "episodeType" => "episodetype",
+            _ => return Cow::Owned(local.to_ascii_lowercase()),
+        })
     }
 
     /// The attributes, decoded.
@@ -50,15 +67,21 @@ impl<'a> Tag<'a> {
 
     /// The value of the attribute of this name, trimmed; `None` when it is missing or empty.
     pub(crate) fn attribute(&self, name: &str) -> Option<String> {
+        self.value(name).map(Cow::into_owned)
+    }
+
+    /// The same, without a copy where none is needed.
+    pub(crate) fn value(&self, name: &str) -> Option<Cow<'a, str>> {
         let mut attributes = Attributes(self.rest).take(self.max_attributes);
         let (_, value) = attributes.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
-        let value = text::unescape(value.trim());
-        (!value.is_empty()).then(|| value.into_owned())
+        Some(text::unescape(value.trim())).filter(|value| !value.is_empty())
     }
 
     /// Whether the text occurs anywhere in the attributes: a cheap no before they are read.
     pub(crate) fn mentions(&self, text: &str) -> bool {
-        !self.rest.is_empty() && memmem::find(self.rest.as_bytes(), text.as_bytes()).is_some()
+        let (rest, text) = (self.rest.as_bytes(), text.as_bytes());
+        let first = text.first().copied().unwrap_or_default();
+        memchr_iter(first, rest).any(|at| rest.get(at..).is_some_and(|at| at.starts_with(text)))
     }
 }
 
@@ -69,9 +92,11 @@ impl<'a> Iterator for Attributes<'a> {
     type Item = (&'a str, &'a str);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let ends = |c: char| c.is_ascii_whitespace() || c == '=';
-        let start = self.0.trim_start_matches(|c: char| ends(c) || matches!(c, '/' | '"' | '\''));
-        let (key, rest) = start.split_at_checked(start.find(ends).unwrap_or(start.len()))?;
+        let ends = |b: u8| b.is_ascii_whitespace() || b == b'=';
+        let is_junk = |b: u8| ends(b) || matches!(b, b'/' | b'"' | b'\'');
+        let start = self.0.get(self.0.bytes().position(|b| !is_junk(b))?..)?;
+        let (key, rest) =
+            start.split_at_checked(start.bytes().position(ends).unwrap_or(start.len()))?;
         if key.is_empty() {
             return None;
         }
@@ -120,6 +145,7 @@ pub(crate) struct Scanner<'a> {
     max_attributes: usize,
     /// Ends that were looked for and are nowhere ahead: they must not be looked for again.
     missing: Vec<&'static str>,
+    cdata_end: memmem::Finder<'static>,
     /// What was odd about the text so far.
     pub(crate) noted: Noted,
 }
@@ -128,7 +154,8 @@ impl<'a> Scanner<'a> {
     pub(crate) fn new(document: &'a str, max_attributes: usize) -> Self {
         let patience = document.len().saturating_mul(4).saturating_add(1_000);
         let (missing, noted) = (Vec::new(), Noted::default());
-        Self { document, position: 0, patience, max_attributes, missing, noted }
+        let cdata_end = memmem::Finder::new("]]>");
+        Self { document, position: 0, patience, max_attributes, missing, cdata_end, noted }
     }
 
     /// Where the walk stands in the document.
@@ -232,7 +259,11 @@ impl<'a> Scanner<'a> {
         if self.missing.contains(&end) {
             return None;
         }
-        let found = memmem::find(rest.as_bytes(), end.as_bytes());
+        let found = match end {
+            "]]>" => self.cdata_end.find(rest.as_bytes()),
+            ">" => memchr(b'>', rest.as_bytes()),
+            end => memmem::find(rest.as_bytes(), end.as_bytes()),
+        };
         if found.is_none() {
             self.missing.push(end);
         }
@@ -267,8 +298,9 @@ impl<'a> Scanner<'a> {
         let name_ends = |b: u8| b.is_ascii_whitespace() || b == b'/';
         let name = inside.bytes().position(name_ends).unwrap_or(inside.len());
         let (name, rest) = inside.split_at_checked(name).unwrap_or((inside, ""));
+        let local = name.bytes().rposition(|b| b == b':').map_or(0, |colon| colon + 1);
         let max_attributes = self.max_attributes;
-        Found::Node(Node::Open(Tag { name, rest, empty, start, max_attributes }))
+        Found::Node(Node::Open(Tag { name, local, rest, empty, start, max_attributes }))
     }
 
     /// Takes the `<` at `start` as text and reads on after it.

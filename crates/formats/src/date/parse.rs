@@ -24,6 +24,9 @@ pub fn parse(text: &str) -> Option<Ts> {
     if text.is_empty() || text.len() > MAX_LEN {
         return None;
     }
+    if let Some(at) = rfc_822(text) {
+        return Some(at);
+    }
     let text = plain_digits(text);
     epoch(&text).or_else(|| iso(&text)).or_else(|| written(&text))
 }
@@ -70,6 +73,35 @@ pub fn http_date(text: &str) -> Option<Ts> {
         return None;
     }
     written(text).or_else(|| iso(text))
+}
+
+/// `Thu, 09 Feb 2006 23:59:45 +0000` or with `GMT`, to the letter: most dates in feeds are so.
+fn rfc_822(text: &str) -> Option<Ts> {
+    let (weekday, rest) = text.split_at_checked(5)?;
+    if !weekday.ends_with(", ") {
+        return None;
+    }
+    let mut at = Cursor(rest);
+    let day = at.number(1, 2).filter(|_| at.eat(&[' ']))?;
+    let (name, rest) = at.0.split_at_checked(3)?;
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (month, _) = (1..).zip(MONTHS).find(|(_, month)| *month == name)?;
+    at.0 = rest.strip_prefix(' ')?;
+    let year = at.number(4, 4).filter(|_| at.eat(&[' ']))?;
+    let hour = at.number(2, 2).filter(|_| at.eat(&[':']))?;
+    let minute = at.number(2, 2).filter(|_| at.eat(&[':']))?;
+    let second = at.number(2, 2).filter(|_| at.eat(&[' ']))?;
+    let offset = match *at.0.as_bytes() {
+        [b'G', b'M', b'T'] => 0,
+        [sign @ (b'+' | b'-'), a, b, c, d] => {
+            let digit = |b: u8| b.is_ascii_digit().then(|| i32::from(b - b'0'));
+            let seconds = (digit(a)? * 10 + digit(b)?) * 3_600 + (digit(c)? * 10 + digit(d)?) * 60;
+            if sign == b'-' { -seconds } else { seconds }
+        }
+        _ => return None,
+    };
+    instant(date(year, month, day)?, Clock { hour, minute, second, ms: 0 }, offset)
 }
 
 fn epoch(text: &str) -> Option<Ts> {
@@ -307,7 +339,10 @@ fn written(text: &str) -> Option<Ts> {
 }
 
 /// RFC 822 lets comments stand anywhere, nested and with escapes.
-fn without_comments(text: &str) -> String {
+fn without_comments(text: &str) -> Cow<'_, str> {
+    if !text.contains('(') {
+        return Cow::Borrowed(text);
+    }
     let (mut depth, mut escaped) = (0_usize, false);
     let mut kept = String::with_capacity(text.len());
     for c in text.chars() {
@@ -323,7 +358,7 @@ fn without_comments(text: &str) -> String {
             _ => {}
         }
     }
-    kept
+    Cow::Owned(kept)
 }
 
 impl Written {

@@ -144,14 +144,14 @@ impl<'a> Walk<'a> {
     }
 
     fn guid(&mut self, draft: &mut Draft, tag: &Tag<'a>, leaf: &Leaf<'a>) {
-        let says = tag.attribute("isPermaLink").map(|says| says.to_ascii_lowercase());
+        let says = tag.value("isPermaLink");
+        let says_so =
+            |word: &str| says.as_ref().is_some_and(|says| says.eq_ignore_ascii_case(word));
         let guid = leaf.line();
         // Without a word it is an address if it looks like one; told so, also if it is relative.
-        let address = guid.as_deref().filter(|guid| match says.as_deref() {
-            Some("false") => false,
-            Some("true") => !guid.contains(' '),
-            _ => is_web(guid),
-        });
+        let may_be = !says_so("false");
+        let is_address = |guid: &&str| is_web(guid) || (says_so("true") && !guid.contains(' '));
+        let address = guid.as_deref().filter(|_| may_be).filter(is_address);
         let address = self.address(tag, address);
         draft.guid(guid, address);
     }
@@ -189,16 +189,16 @@ impl<'a> Walk<'a> {
     }
 
     fn picture(&mut self, tag: &Tag<'a>, name: &str) -> Option<String> {
-        self.address(tag, tag.attribute(name).as_deref())
+        self.address(tag, tag.value(name).as_deref())
     }
 
     /// A file that the attributes name.
     fn file(&mut self, tag: &Tag<'a>, size: &str) -> Option<Enclosure> {
-        let url = ["url", "href", "src"].iter().find_map(|name| tag.attribute(name));
+        let url = ["url", "href", "src"].iter().find_map(|name| tag.value(name));
         Some(Enclosure {
             url: self.address(tag, url.as_deref())?,
             mime: tag.attribute("type"),
-            length: tag.attribute(size).and_then(|length| length.parse().ok()),
+            length: tag.value(size).and_then(|length| length.parse().ok()),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! What the elements of a feed's head mean: the channel in RSS, the feed itself in Atom.
 
+use std::borrow::Cow;
+
 use super::draft::{Link, Makers, Ranked, add_address, file_under, keywords};
 use super::leaf::{Leaf, filled};
 use super::ns::Ns;
@@ -225,15 +227,15 @@ impl<'a> Walk<'a> {
 
     /// The link that an element states in its attributes; the address may be its text.
     pub(super) fn link(&mut self, tag: &Tag<'a>, leaf: &Leaf<'a>) -> Option<Link> {
-        let rel = tag.attribute("rel");
-        let href = tag.attribute("href").or_else(|| leaf.line().filter(|_| rel.is_some()))?;
-        let rel = rel.unwrap_or_default().to_ascii_lowercase();
-        let rel = rel.rsplit('/').next().unwrap_or_default();
+        let rel = tag.value("rel");
+        let line = || leaf.line().filter(|_| rel.is_some()).map(Cow::Owned);
+        let href = tag.value("href").or_else(line)?;
+        let rel = rel.as_deref().and_then(|rel| rel.rsplit('/').next()).unwrap_or_default();
         Some(Link {
-            rel: if rel.is_empty() { "alternate".to_owned() } else { rel.to_owned() },
+            rel: if rel.is_empty() { "alternate".to_owned() } else { rel.to_ascii_lowercase() },
             href: self.address(tag, Some(&href))?,
             mime: tag.attribute("type"),
-            length: tag.attribute("length").and_then(|length| length.parse().ok()),
+            length: tag.value("length").and_then(|length| length.parse().ok()),
         })
     }
 

@@ -11,18 +11,26 @@ use crate::xml::text;
 const ADDRESSES: [&str; 9] =
     ["href", "src", "poster", "action", "cite", "background", "longdesc", "data", "formaction"];
 
+/// No address is longer.
+const LONGEST: usize = 4_096;
+
 /// The HTML with the addresses in it made absolute; most has none that are not.
 pub(super) fn absolute<'a>(html: &'a str, base: &Url) -> Cow<'a, str> {
     let bytes = html.as_bytes();
     let mut done = String::new();
     let (mut at, mut copied) = (0, 0);
+    // Whether the place up to which was looked is inside of a tag.
+    let (mut looked, mut in_tag) = (0, false);
     while let Some(step) = bytes.get(at..).and_then(|rest| memchr(b'=', rest)) {
         let equals = at + step;
         at = equals + 1;
         let Some(value) = relative_value(html, equals) else { continue };
         // What only looks like an attribute stands outside of a tag.
-        let before = bytes.get(copied..equals).unwrap_or_default();
-        let in_tag = memrchr2(b'<', b'>', before).and_then(|at| before.get(at)) == Some(&b'<');
+        let between = bytes.get(looked..equals).unwrap_or_default();
+        if let Some(bracket) = memrchr2(b'<', b'>', between) {
+            in_tag = between.get(bracket) == Some(&b'<');
+        }
+        looked = equals;
         let address = text::unescape(html.get(value.clone()).unwrap_or_default().trim());
         if let Some(found) = in_tag.then(|| base.join(&address).ok()).flatten() {
             done.push_str(html.get(copied..value.start).unwrap_or_default());
@@ -39,14 +47,22 @@ pub(super) fn absolute<'a>(html: &'a str, base: &Url) -> Cow<'a, str> {
 
 /// Where the address is that the attribute before this `=` has, if it is one and relative.
 fn relative_value(html: &str, equals: usize) -> Option<std::ops::Range<usize>> {
-    let name_of = |name: &str| {
-        let start = equals.checked_sub(name.len())?;
-        let found = html.as_bytes().get(start..equals)?.eq_ignore_ascii_case(name.as_bytes());
-        let before = html.as_bytes().get(start.checked_sub(1)?)?;
-        (found && matches!(before, b' ' | b'\n' | b'\t' | b'\r' | b'"' | b'\'')).then_some(())
-    };
-    ADDRESSES.iter().find_map(|name| name_of(name))?;
+    let before = html.as_bytes().get(..equals)?;
+    // Most attributes are ruled out by their last letter.
+    if !matches!(
+        before.last()?.to_ascii_lowercase(),
+        b'f' | b'c' | b'r' | b'n' | b'e' | b'd' | b'a'
+    ) {
+        return None;
+    }
+    let start = before.iter().rposition(|b| !b.is_ascii_alphabetic())?;
+    let (space, name) = before.get(start..)?.split_first()?;
+    let is_address = ADDRESSES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    if !is_address || !matches!(space, b' ' | b'\n' | b'\t' | b'\r' | b'"' | b'\'') {
+        return None;
+    }
     let rest = html.get(equals + 1..)?;
+    let rest = rest.get(..rest.floor_char_boundary(LONGEST))?;
     let (start, value) = match rest.as_bytes().first()? {
         quote @ (b'"' | b'\'') => {
             let value = rest.get(1..)?;

@@ -13,10 +13,14 @@ pub(super) struct Leaf<'a> {
     /// Its inside as it stands in the document.
     pub(super) inner: &'a str,
     pub(super) has_children: bool,
+    /// Whether there are control characters in the document.
+    pub(super) is_dirty: bool,
 }
 
 impl<'a> Leaf<'a> {
-    pub(super) const EMPTY: Self = Self { text: Cow::Borrowed(""), inner: "", has_children: false };
+    pub(super) const fn new(is_dirty: bool) -> Self {
+        Self { text: Cow::Borrowed(""), inner: "", has_children: false, is_dirty }
+    }
 
     pub(super) fn push(&mut self, text: Cow<'a, str>, limit: usize) {
         let room = limit.saturating_sub(self.text.len());
@@ -41,13 +45,18 @@ impl<'a> Leaf<'a> {
     /// HTML, whether it was escaped, in a CDATA section, or simply there.
     pub(super) fn html(&self) -> Option<String> {
         if !self.has_children {
-            return filled(text::clean(self.text.trim().to_owned()));
+            return self.cleaned(self.text.trim().to_owned());
         }
         let inner = self.inner.trim();
         if inner.contains("<![CDATA[") {
-            return filled(text::clean(inner.replace("<![CDATA[", "").replace("]]>", "")));
+            return self.cleaned(inner.replace("<![CDATA[", "").replace("]]>", ""));
         }
-        filled(text::clean(inner.to_owned()))
+        self.cleaned(inner.to_owned())
+    }
+
+    /// The text without control characters, unless there is none.
+    fn cleaned(&self, text: String) -> Option<String> {
+        filled(if self.is_dirty { text::clean(text) } else { text })
     }
 
     /// An Atom text construct as HTML, by its type.
@@ -62,7 +71,7 @@ impl<'a> Leaf<'a> {
         if kind.contains("html") || self.has_children {
             return self.html();
         }
-        filled(text::escape(&text::clean(self.text.trim().to_owned())))
+        self.cleaned(text::escape(self.text.trim()))
     }
 
     /// A title as plain text; in Atom it may say that it is plain already.

@@ -183,8 +183,9 @@ fn is_plainly_web(address: &str) -> bool {
 
 /// Whether the address can be fetched at all.
 fn is_web(address: &str) -> bool {
-    let lower = address.get(..8).unwrap_or(address).to_ascii_lowercase();
-    lower.starts_with("http://") || lower.starts_with("https://")
+    ["http://", "https://"].iter().any(|scheme| {
+        address.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    })
 }
 
 #[cfg(test)]

@@ -58,10 +58,10 @@ impl<'a> Prefixes<'a> {
                 }
             }
         }
-        match tag.name.split_once(':') {
+        match tag.prefix() {
             // An unknown default namespace is a feed's own: some invent one.
             None => own.filter(|ns| *ns != Ns::Other).unwrap_or(Ns::Core),
-            Some((prefix, _)) => match self.bound.iter().find(|(known, _)| *known == prefix) {
+            Some(prefix) => match self.bound.iter().find(|(known, _)| *known == prefix) {
                 Some((_, Ns::Other)) => by_prefix(prefix),
                 Some((_, ns)) => *ns,
                 None => self.unbound(prefix),

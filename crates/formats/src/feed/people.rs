@@ -9,6 +9,10 @@ use crate::xml::text;
 /// two, `Lovelace, Ada` is one.
 pub(super) fn people(line: &str) -> Vec<Author> {
     let line = text::one_line(&text::unescape(line));
+    let is_odd = |b: u8| matches!(b, b';' | b',' | b'&' | b'(' | b'<' | b'@');
+    if !line.is_empty() && !line.bytes().any(is_odd) && !line.contains(" and ") {
+        return vec![Author { name: Some(line), ..Author::default() }];
+    }
     let listed = |parts: Vec<&str>, are: fn(&str) -> bool| {
         (parts.len() > 1 && parts.iter().all(|part| are(part)))
             .then(|| parts.into_iter().filter_map(person).collect())

@@ -51,12 +51,14 @@ pub(super) struct Walk<'a> {
     stack: Vec<Frame<'a>>,
     pub(super) feed: Feed,
     pub(super) head: Head,
-    pub(super) draft: Option<Draft>,
+    pub(super) draft: Option<Box<Draft>>,
     /// The author whose element is open, and the text directly in it.
     pub(super) person: Author,
     person_text: String,
     /// The feed that the entry was taken from.
     pub(super) source: Source,
+    /// Whether there are control characters in the document.
+    is_dirty: bool,
 }
 
 pub(super) fn parse(document: &str, base: Option<Url>, limits: &Limits) -> Result<Feed, FeedError> {
@@ -74,6 +76,7 @@ pub(super) fn parse(document: &str, base: Option<Url>, limits: &Limits) -> Resul
         person: Author::default(),
         person_text: String::new(),
         source: Source::default(),
+        is_dirty: text::has_controls(document),
     };
     walk.prefixes.of(&root);
     if !is_first {
@@ -83,7 +86,7 @@ pub(super) fn parse(document: &str, base: Option<Url>, limits: &Limits) -> Resul
     if walk.feed.version.is_none() {
         walk.feed.warn(Fault::MissingVersion, root.name);
     }
-    if text::has_controls(document) {
+    if walk.is_dirty {
         walk.feed.warn(Fault::ControlCharacters, "");
     }
     walk.head.language.offer(1, root.attribute("xml:lang"));
@@ -266,7 +269,7 @@ impl<'a> Walk<'a> {
     }
 
     fn open_entry(&mut self, tag: &Tag<'a>) {
-        let mut draft = Draft::default();
+        let mut draft = Box::new(Draft::default());
         draft.entry.raw.start = tag.start;
         draft.entry.language = tag.attribute("xml:lang");
         let about = tag.attribute("rdf:about");
@@ -375,7 +378,7 @@ impl<'a> Walk<'a> {
     /// Reads what the element holds, to its end tag or to where it should have been.
     pub(super) fn leaf(&mut self, tag: &Tag<'a>) -> Result<Leaf<'a>, FeedError> {
         let start = self.scanner.position();
-        let mut leaf = Leaf::EMPTY;
+        let mut leaf = Leaf::new(self.is_dirty);
         if tag.empty {
             return Ok(leaf);
         }

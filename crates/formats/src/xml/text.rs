@@ -125,7 +125,9 @@ pub(crate) fn unescape_noting<'a>(text: &'a str, noted: &mut Noted) -> Cow<'a, s
                 {
                     noted.html_entity = Some(name.to_owned());
                 }
-                decoded.push(c);
+                if is_allowed(c) {
+                    decoded.push(c);
+                }
                 part.get(name.len() + 1..).unwrap_or_default()
             }
             None => {
@@ -157,17 +159,15 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// Whether a text may hold characters that [`clean`] takes out: a quick look at its bytes, right
 /// when it says no.
-pub(crate) fn may_need_cleaning(text: &str) -> bool {
-    let is_suspect = |b: u8| {
-        (b < 0x20) & (b != b'\t') & (b != b'\n') & (b != b'\r')
-            | (b == 0x7f)
-            | (b == 0xc2)
-            | (b == 0xef)
-    };
-    // Whole blocks without a way out in between, so that the compiler can look at many at once.
-    let has_suspect = |block: &[u8]| block.iter().fold(false, |found, b| found | is_suspect(*b));
+fn may_need_cleaning(text: &str) -> bool {
+    // First whole blocks by few comparisons and without a way out in between, so that the compiler
+    // can look at many bytes at once; then those blocks that may only have line ends.
+    let is_low = |b: u8| (b < 0x20) | (b == 0x7f) | (b == 0xc2) | (b == 0xef);
+    let has_low = |block: &[u8]| block.iter().fold(false, |found, b| found | is_low(*b));
+    let is_suspect = |b: &u8| is_low(*b) && !matches!(*b, b'\t' | b'\n' | b'\r');
+    let suspect = |block: &[u8]| has_low(block) && block.iter().any(is_suspect);
     let mut blocks = text.as_bytes().chunks_exact(64);
-    blocks.any(has_suspect) || has_suspect(blocks.remainder())
+    blocks.any(suspect) || suspect(blocks.remainder())
 }
 
 fn is_allowed(c: char) -> bool {
@@ -194,6 +194,10 @@ pub(crate) fn clean(text: String) -> String {
 
 /// Text on one line: runs of white space become one space, and none is left at the ends.
 pub(crate) fn one_line(text: &str) -> String {
+    let text = text.trim_ascii();
+    if is_plain_line(text) {
+        return text.to_owned();
+    }
     let mut line = String::with_capacity(text.len());
     for word in text.split(|c: char| c.is_whitespace() && c != '\u{a0}').filter(|w| !w.is_empty()) {
         if !line.is_empty() {
@@ -202,6 +206,20 @@ pub(crate) fn one_line(text: &str) -> String {
         line.push_str(word);
     }
     clean(line)
+}
+
+/// Whether a text is surely one line as it is: a quick look at its bytes, right when it says yes.
+fn is_plain_line(text: &str) -> bool {
+    // White space and control characters beyond ASCII start with one of these. No way out in
+    // between, so that the compiler can look at many bytes at once.
+    let is_odd =
+        |b: u8| (b < b' ') | (b == 0x7f) | (b == 0xc2) | (b == 0xef) | ((b >= 0xe1) & (b <= 0xe3));
+    let bytes = text.as_bytes();
+    let is_gap = |(a, b): (&u8, &u8)| (*a == b' ') & (*b == b' ');
+    let odd = bytes.iter().fold(false, |found, b| found | is_odd(*b));
+    let gaps =
+        bytes.iter().zip(bytes.iter().skip(1)).fold(false, |found, pair| found | is_gap(pair));
+    !odd && !gaps
 }
 
 /// HTML as one line of plain text.
@@ -222,9 +240,19 @@ pub(crate) fn title(html: &str) -> String {
 fn without_tags(html: &str, mut hides: bool) -> String {
     let mut kept = String::with_capacity(html.len());
     let mut rest = html;
-    // Once an end tag is missing it is missing for good, and must not be looked for again.
+    // Once an end is missing it is missing for good, and must not be looked for again.
+    let mut comments = true;
     while let Some((before, after)) = rest.split_once('<') {
         kept.push_str(before);
+        if let Some(comment) = after.strip_prefix("!--").filter(|_| comments) {
+            match comment.split_once("-->") {
+                Some((_, following)) => {
+                    rest = following;
+                    continue;
+                }
+                None => comments = false,
+            }
+        }
         let Some((tag, following)) = split_tag(after) else {
             kept.push('<');
             rest = after;
@@ -249,9 +277,6 @@ fn without_tags(html: &str, mut hides: bool) -> String {
 
 /// The tag whose `<` was just read and what follows it, or `None` when there is no tag.
 fn split_tag(after: &str) -> Option<(&str, &str)> {
-    if let Some((_, rest)) = after.strip_prefix("!--").and_then(|after| after.split_once("-->")) {
-        return Some(("", rest));
-    }
     let first = after.chars().next()?;
     if !(first.is_ascii_alphabetic() || matches!(first, '/' | '!' | '?')) {
         return None;

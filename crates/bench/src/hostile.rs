@@ -1,0 +1,66 @@
+//! Documents of 100 MB that were made to hurt: how long until they are refused or read, and how much
+//! memory that takes beyond the document itself.
+//!
+//! Once with the limit on size that everybody has, which turns all of them away, and once without it,
+//! so that the other limits have to hold.
+
+use std::hint::black_box;
+
+use feedmill_formats::feed::{self, Limits};
+use feedmill_formats::{opml, sitemap};
+
+use crate::report::{Better, Report, cpu_time, rss_mb};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Megabytes of each document
+    #[arg(long, default_value_t = 100)]
+    megabytes: usize,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
+    let size = args.megabytes * 1_000_000;
+    let (mut slowest, mut refusal, mut memory) = (0_f64, 0_f64, 0_f64);
+    let mut report = Report::new("hostile");
+    for (name, start, piece) in [
+        ("deep_s", "<rss><channel>", "<a>"),
+        ("attributes_s", "<rss", " a='b'"),
+        ("laughs_s", "<!DOCTYPE r [<!ENTITY a '&b;&b;'>]><rss><channel><title>", "&a;"),
+        ("cdata_s", "<rss><channel><item><description><![CDATA[", "<p>x "),
+        ("brackets_s", "<rss><channel><item><title>", "<a b='<!--"),
+        ("html_s", "<rss><channel><item><description>", " href=x &lt;!--"),
+        ("items_s", "<rss><channel>", "<item><title>x</title></item>"),
+        ("json_s", "{\"items\": ", "["),
+    ] {
+        let mut document = String::with_capacity(size + piece.len());
+        document.push_str(start);
+        while document.len() < size {
+            document.push_str(piece);
+        }
+        let before = rss_mb()?;
+        refusal = refusal.max(seconds(|| read(document.as_bytes(), &Limits::default())));
+        let unlimited = Limits { bytes: usize::MAX, ..Limits::default() };
+        let spent = seconds(|| read(document.as_bytes(), &unlimited));
+        report.figure(name, spent);
+        slowest = slowest.max(spent);
+        memory = memory.max(rss_mb()? - before);
+    }
+    report.bar("refused_s", refusal, 1.0, Better::Lower);
+    report.bar("slowest_s", slowest, 1.0, Better::Lower);
+    report.bar("memory_above_input_mb", memory, 50.0, Better::Lower);
+    Ok(report)
+}
+
+fn read(document: &[u8], limits: &Limits) {
+    drop(black_box(feed::parse(document, None, "https://example.com/", limits)));
+    if limits.bytes < document.len() {
+        drop(black_box(sitemap::parse(document, &sitemap::Limits::default())));
+        drop(black_box(opml::parse(document)));
+    }
+}
+
+fn seconds(work: impl FnOnce()) -> f64 {
+    let began = cpu_time();
+    work();
+    (cpu_time() - began).as_secs_f64()
+}

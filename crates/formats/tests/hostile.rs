@@ -1,0 +1,86 @@
+//! Documents that were made to hurt, at a size that only linear work can do in the time of a test.
+//!
+//! `feedmill-bench hostile` measures the same at 100 MB.
+
+use feedmill_formats::feed::{self, Limits};
+use feedmill_formats::{opml, sitemap};
+
+const SIZE: usize = 4_000_000;
+
+fn repeated(start: &str, piece: &str) -> String {
+    format!("{start}{}", piece.repeat(SIZE / piece.len()))
+}
+
+/// The code of the refusal, or how many entries there are.
+fn outcome(document: &str, limits: &Limits) -> Result<usize, &'static str> {
+    let read = feed::parse(document.as_bytes(), None, "https://example.com/", limits);
+    read.map(|feed| feed.entries.len()).map_err(|error| error.code())
+}
+
+#[test]
+fn a_document_that_is_too_large_is_not_looked_at() {
+    let limits = Limits { bytes: SIZE / 2, ..Limits::default() };
+    for piece in ["<a>", " a='b'", "&a;", "["] {
+        assert_eq!(outcome(&repeated("<rss>", piece), &limits), Err("too_large"));
+    }
+    let list = "<outline>".repeat(33 << 17);
+    assert_eq!(opml::parse(list.as_bytes()).unwrap_err().code(), "too_large");
+    let limits = sitemap::Limits { bytes: 1_000, urls: 10 };
+    let error = sitemap::parse(repeated("<urlset>", "<url>").as_bytes(), &limits).unwrap_err();
+    assert_eq!(error.code(), "too_large");
+}
+
+#[test]
+fn the_other_limits_hold_without_it() {
+    let limits = Limits::default();
+    for (start, piece, expected) in [
+        ("<rss><channel>", "<a>", Err("too_deep")),
+        ("<rss><channel><title>", "<b>", Err("too_deep")),
+        ("{\"items\": ", "[", Err("too_deep")),
+        ("<rss", " a='b'", Err("not_a_feed")),
+        ("<rss ", "a=\"", Err("not_a_feed")),
+        ("<!DOCTYPE r [<!ENTITY a '&b;&b;'>]><rss><channel><title>", "&a;", Ok(0)),
+        ("<rss><channel><item><description><![CDATA[", "<p>x ", Err("too_deep")),
+        ("<rss><channel><title>x</title><item><title>", "<a b='<!--", Ok(0)),
+        ("<rss><channel><title>x</title><item><description><![CDATA[", " href=x ", Ok(0)),
+        ("<rss><channel><title>x</title><item><description><![CDATA[", "'href=x", Ok(0)),
+        ("<rss><channel>", "<item><title>x</title></item>", Ok(limits.items)),
+        ("<rss><channel><title>x</title>", "</a>", Ok(0)),
+    ] {
+        assert_eq!(outcome(&repeated(start, piece), &limits), expected, "{start} {piece}");
+    }
+}
+
+#[test]
+fn html_cannot_be_made_to_hurt_either() {
+    for piece in [
+        " href=x ",
+        "'href=x",
+        "<a href=\"",
+        "<!--",
+        "<script>",
+        "&#x;",
+        "</style",
+        "a, b & c and d; ",
+    ] {
+        let inside = piece.repeat(SIZE / 4 / piece.len());
+        let item = format!(
+            "<title><![CDATA[{inside}]]></title><dc:creator><![CDATA[{inside}]]></dc:creator>"
+        );
+        let text = format!("<description><![CDATA[{inside}]]></description>");
+        let document =
+            format!("<rss version='2.0'><channel><item>{item}{text}</item></channel></rss>");
+        assert_eq!(outcome(&document, &Limits::default()), Ok(1), "{piece}");
+    }
+}
+
+#[test]
+fn one_text_or_one_tag_cannot_be_endless() {
+    let limits = Limits { text: 1_000, ..Limits::default() };
+    let document = repeated("<rss><channel><title>", "x") + "</title></channel></rss>";
+    let feed = feed::parse(document.as_bytes(), None, "", &limits).unwrap();
+    assert_eq!(feed.title.map(|title| title.len()), Some(1_000));
+    let document = repeated("<rss", " a='b'") + "><channel><title>x</title></channel></rss>";
+    let feed = feed::parse(document.as_bytes(), None, "", &limits).unwrap();
+    assert_eq!(feed.title.as_deref(), Some("x"));
+}
