@@ -14,8 +14,11 @@ use feedmill_formats::sitemap;
 use feedmill_formats::url::{self as web, KeyRules};
 use feedmill_formats::warc;
 
-/// The targets by their names.
-pub(crate) const TARGETS: [(&str, fn(&[u8])); 8] = [
+/// A target: its name, and what it does with an input.
+type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub(crate) const TARGETS: [Target; 8] = [
     ("feed", feed),
     ("sitemap", sitemap),
     ("opml", opml),

@@ -3,6 +3,7 @@
 //! Short by default, so that it is part of every run of the tests; `FEEDMILL_FUZZ_SECONDS` says how
 //! long each target runs otherwise. Inputs that a fuzzer found are in `fuzz/regressions` and always
 //! run.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 #[path = "../../../fuzz/targets.rs"]
 mod targets;

@@ -5,7 +5,7 @@
 use feedmill_formats::feed::{self, Limits};
 use feedmill_formats::{opml, sitemap};
 
-const SIZE: usize = 4_000_000;
+const SIZE: usize = 1_000_000;
 
 fn repeated(start: &str, piece: &str) -> String {
     format!("{start}{}", piece.repeat(SIZE / piece.len()))

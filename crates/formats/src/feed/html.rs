@@ -69,8 +69,11 @@ fn relative_value(html: &str, equals: usize) -> Option<std::ops::Range<usize>> {
             (equals + 2, value.get(..memchr(*quote, value.as_bytes())?)?)
         }
         _ => {
-            let end = rest.find(|c: char| c.is_ascii_whitespace() || c == '>')?;
-            (equals + 1, rest.get(..end)?)
+            // A quote within is a fault, and no reason to look any further.
+            let ends = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'>' | b'"' | b'\'' | b'<');
+            let end = rest.as_bytes().iter().position(ends)?;
+            let whole = !matches!(rest.as_bytes().get(end), Some(b'"' | b'\'' | b'<'));
+            (equals + 1, rest.get(..end).filter(|_| whole)?)
         }
     };
     is_relative(value.trim_start()).then_some(start..start + value.len())

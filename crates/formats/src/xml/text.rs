@@ -213,7 +213,7 @@ fn is_plain_line(text: &str) -> bool {
     // White space and control characters beyond ASCII start with one of these. No way out in
     // between, so that the compiler can look at many bytes at once.
     let is_odd =
-        |b: u8| (b < b' ') | (b == 0x7f) | (b == 0xc2) | (b == 0xef) | ((b >= 0xe1) & (b <= 0xe3));
+        |b: u8| (b < b' ') | (b == 0x7f) | (b == 0xc2) | (b == 0xef) | (0xe1..=0xe3).contains(&b);
     let bytes = text.as_bytes();
     let is_gap = |(a, b): (&u8, &u8)| (*a == b' ') & (*b == b' ');
     let odd = bytes.iter().fold(false, |found, b| found | is_odd(*b));
