@@ -3,6 +3,7 @@
 //! Machines are noisy, so figures are ratios or counts per CPU-second of this process. Nothing here
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
+mod follow;
 mod frontier;
 mod hostile;
 mod parse;
@@ -29,6 +30,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
+    /// The engine behind many publishers: how soon it finds stories, and whether it keeps its budget
+    Follow(follow::Args),
     /// The queue: submissions and claims with completions, per CPU-second
     Frontier(frontier::Args),
     /// The scheduler: delay and polls of all policies, on made-up or real publication times
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = match &cli.bench {
+        Bench::Follow(args) => runtime.block_on(follow::run(args))?,
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,
         Bench::Hostile(args) => hostile::run(args)?,

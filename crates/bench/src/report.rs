@@ -75,6 +75,11 @@ impl Report {
     }
 }
 
+/// Tells those who wait how far it is.
+pub(crate) fn say(what: &str) -> std::io::Result<()> {
+    writeln!(std::io::stderr(), "{what} ...")
+}
+
 /// CPU time of this process, all threads.
 pub(crate) fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -3,7 +3,6 @@
 //!
 //! Politeness, double claims and sums are checked on the very claims that are measured.
 
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use feedmill::frontier::Frontier as _;
@@ -13,7 +12,7 @@ use super::ours::Ours;
 use super::seed::Seed;
 use super::server::Server;
 use super::{sitemaps, task};
-use crate::report::{Better, Report};
+use crate::report::{Better, Report, say};
 
 /// The pause of every host, which is also the seed's default.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -217,8 +216,4 @@ async fn crowd(server: &Server, workers: usize, report: &mut Report) -> anyhow::
     report.figure("longest_wait_in_claims", verdict.longest_wait as f64);
     let hidden = ours.standing().await?.hidden;
     Ok(hidden + u64::from(verdict.longest_wait > PATIENCE))
-}
-
-fn say(what: &str) -> std::io::Result<()> {
-    writeln!(std::io::stderr(), "{what} ...")
 }
