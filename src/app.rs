@@ -121,7 +121,13 @@ async fn open_shared(
     clock: &Clock,
 ) -> Result<Arc<dyn Store>, AppError> {
     let db = PgDb::open(url, own_time(clock)).await?;
+    whole(transfer::noted_on(&db).await?, &db.place())?;
     Ok(Arc::new(PgStore::new(db, rules(config, clock))))
+}
+
+/// Half of a store is none: what is written there is lost when the move begins again.
+fn whole(noted: bool, place: &str) -> Result<(), AppError> {
+    if noted { Err(TransferError::Unfinished(place.to_owned()).into()) } else { Ok(()) }
 }
 
 /// The same for an engine, which nobody may take the database from while it works.
@@ -140,9 +146,7 @@ async fn work_on_shared(
     if !db.work(stop_work).await? {
         return Err(AppError::Taken(place));
     }
-    if transfer::noted_on(&db).await? {
-        return Err(TransferError::Unfinished(place).into());
-    }
+    whole(transfer::noted_on(&db).await?, &place)?;
     Ok(Arc::new(PgStore::new(db, rules(config, clock))))
 }
 
@@ -158,7 +162,10 @@ async fn open_embedded(config: &Config, clock: &Clock) -> Result<SqliteStore, Ap
 async fn open_file(config: &Config) -> Result<Db, AppError> {
     make_dir(&config.data_dir)?;
     let path = config.database_path();
-    Ok(carry::blocking(move || Db::open(&path)).await?)
+    let place = path.display().to_string();
+    let db = carry::blocking(move || Db::open(&path)).await?;
+    whole(db.read(transfer::noted).await?, &place)?;
+    Ok(db)
 }
 
 fn make_dir(dir: &Path) -> Result<(), AppError> {
@@ -271,10 +278,6 @@ async fn take_up(
         Some(url) => (work_on_shared(url, config, clock, stop).await?, 0),
         None => {
             let db = open_file(config).await?;
-            if db.read(transfer::noted).await? {
-                let place = config.database_path().display().to_string();
-                return Err(TransferError::Unfinished(place).into());
-            }
             let store = SqliteStore::new(db, clock.clone(), rules(config, clock));
             let freed = store.frontier().free_leases().await?;
             (Arc::new(store), freed)

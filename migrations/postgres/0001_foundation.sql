@@ -206,7 +206,7 @@ CREATE VIEW url_frontier AS
     CASE WHEN EXISTS(SELECT 1 FROM host l WHERE l.queue_id = t.host_id AND l.lease_task = t.id) THEN 'fetching'
       WHEN t.status = 1 THEN 'fetched' WHEN t.status = 2 THEN 'dead' WHEN t.status = 3 THEN 'parked'
       WHEN t.retry > 0 THEN 'failed' ELSE 'pending' END AS status,
-    t.due AS next_fetch_at, t.fetched_at AS last_fetched_at, t.fetch_count,
+    t.due AS next_fetch_at, CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END AS last_fetched_at, t.fetch_count,
     encode(f.content_hash, 'hex') AS content_hash, f.etag, f.last_modified, t.retry AS retry_count, f.last_error,
     t.discovered_at, t.discovered_at AS created_at, coalesce(t.fetched_at, t.discovered_at) AS updated_at
   FROM task t JOIN host h ON h.id = t.host_id
@@ -222,7 +222,7 @@ CREATE VIEW host_state AS
   FROM host h WHERE h.slot = 0;
 
 CREATE VIEW feed_state AS
-  SELECT s.uuid AS source_id, t.url AS feed_url, t.fetched_at AS last_polled_at, x.etag AS last_etag,
+  SELECT s.uuid AS source_id, t.url AS feed_url, CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END AS last_polled_at, x.etag AS last_etag,
     x.last_modified, f.items AS last_item_count, f.failures AS consecutive_errors, x.last_error,
     t.discovered_at AS created_at, coalesce(t.fetched_at, t.discovered_at) AS updated_at
   FROM feed f JOIN task t ON t.id = f.task_id LEFT JOIN source s ON s.id = t.source_id

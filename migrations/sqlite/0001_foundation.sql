@@ -198,7 +198,9 @@ CREATE VIEW url_frontier AS
     LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id;
 
 CREATE VIEW host_state AS
-  SELECT h.name AS host, h.last_fetch_at, max(coalesce(h.crawl_ms, h.rate_ms, 1000), h.learned_ms, h.slow_ms) AS min_delay_ms,
+  SELECT h.name AS host,
+    (SELECT max(l.last_fetch_at) FROM host l WHERE l.queue_id = h.id) AS last_fetch_at,
+    max(coalesce(h.crawl_ms, h.rate_ms, 1000), h.learned_ms, h.slow_ms) AS min_delay_ms,
     (SELECT r.body FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_txt,
     (SELECT r.fetched_at FROM robots r WHERE r.origin = 'https://' || h.name) AS robots_fetched_at,
     24 AS robots_ttl_hours, h.created_at, coalesce(h.last_fetch_at, h.created_at) AS updated_at

@@ -230,7 +230,7 @@ async fn restore_rows(
     let opened = copy.to_owned();
     let source = Box::new(blocking(move || SqliteSide::open(&opened)).await?);
     let sinks = renamed_sinks(config, &Place::configured(config));
-    let plan = Plan { from: identity(file), restart: force, sinks };
+    let plan = Plan { from: identity(file), restart: force, alone: false, sinks };
     transfer(source, side, plan, watch).await?;
     target.free_leases(config, clock).await?;
     Ok(aside)

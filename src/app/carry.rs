@@ -310,6 +310,7 @@ pub async fn move_store(
     let plan = Plan {
         from: source.identity(),
         restart: what.restart,
+        alone: true,
         sinks: renamed_sinks(config, &what.to),
     };
     let carried = transfer(source.side().await?, target.side().await?, plan, watch).await?;

@@ -96,7 +96,10 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         }
     };
     let store = context.store().await?;
-    let name = find(host, &*store).await?.name;
+    let name = match command {
+        Command::Unblock { .. } => find(host, &*store).await?.name,
+        _ => name_of(host, &*store).await?,
+    };
     store.set_host(&name, patch).await?;
     let state = find(&name, &*store).await?;
     context.out.done(&state, &sentence(&state, now))
@@ -115,12 +118,28 @@ impl Block {
     }
 }
 
-/// The host, or group, that a name or an address means.
-pub(super) async fn find(given: &str, store: &dyn Store) -> Result<HostState, Failure> {
+/// What an operator names to give orders about: a host that is known, or one that is yet to come.
+async fn name_of(given: &str, store: &dyn Store) -> Result<String, Failure> {
+    match find(given, store).await {
+        Ok(known) => Ok(known.name),
+        Err(unknown) => {
+            let host = host_in(given).filter(|host| host.contains(['.', ':']));
+            host.map(|host| queue_key(&host, &store.rules().groups).to_owned()).ok_or(unknown)
+        }
+    }
+}
+
+fn host_in(given: &str) -> Option<String> {
     let given = given.trim();
     let address =
         if given.contains("://") { given.to_owned() } else { format!("https://{given}/") };
-    let host = url::parse(&address).map(|url| url::host(&url)).unwrap_or_default();
+    url::parse(&address).map(|url| url::host(&url)).ok()
+}
+
+/// The host, or group, that a name or an address means.
+pub(super) async fn find(given: &str, store: &dyn Store) -> Result<HostState, Failure> {
+    let given = given.trim();
+    let host = host_in(given).unwrap_or_default();
     for name in [queue_key(&host, &store.rules().groups), given] {
         let filter = HostFilter { name: Some(name.to_owned()), limit: 1, ..HostFilter::default() };
         if let Some(found) = store.hosts(filter).await?.pop() {

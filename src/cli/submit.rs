@@ -4,7 +4,7 @@
 //! takes the same room. What broke off is simply done again: known addresses are known.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -19,6 +19,10 @@ use crate::model::{Kind, NewTask, Origin, Source, SourceId};
 const BATCH: usize = 2_000;
 /// Rejections that are told in full.
 const SHOWN: usize = 20;
+/// And so much of each address.
+const SHOWN_CHARS: usize = 200;
+/// Bytes of a line that are read; no address is as long.
+const LONGEST: u64 = 1 << 16;
 
 /// Hands addresses to the queue
 ///
@@ -195,11 +199,26 @@ fn read(path: &Path) -> Result<Lines, Failure> {
     } else {
         Box::new(BufReader::new(File::open(path).map_err(&unreadable)?))
     };
-    let lines = (1..).zip(from.split(b'\n')).map(move |(number, line)| match line {
+    let lines = (1..).zip(capped(from)).map(move |(number, line)| match line {
         Ok(line) => Ok((Some(number), String::from_utf8_lossy(&line).trim().to_owned())),
         Err(error) => Err(unreadable(error)),
     });
     Ok(Box::new(lines.filter(|line| line.as_ref().map_or(true, |(_, line)| is_address(line)))))
+}
+
+/// The lines of a file, without what is too long for any address: it need not fit into memory.
+fn capped(mut from: Box<dyn BufRead + Send>) -> impl Iterator<Item = io::Result<Vec<u8>>> + Send {
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        match from.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(error) => return Some(Err(error)),
+        }
+        let cut = line.len() as u64 == LONGEST && line.last() != Some(&b'\n');
+        let rest = if cut { from.skip_until(b'\n') } else { Ok(0) };
+        Some(rest.map(|_| line))
+    })
 }
 
 fn is_address(line: &str) -> bool {
@@ -266,6 +285,7 @@ impl Report {
         let mut told = self.summary();
         for Reject { line, rejected } in &self.rejected {
             let (url, reason) = (text::one_line(&rejected.url), text::one_line(&rejected.reason));
+            let url = text::shortened(&url, SHOWN_CHARS);
             let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
             told.push_str(&format!("\n  {line}{url}: {reason}"));
         }

@@ -13,6 +13,14 @@ pub(super) fn one_line(text: &str) -> String {
     plain(&text.split(['\n', '\r', '\t']).collect::<Vec<_>>().join(" "))
 }
 
+/// The beginning of a text that may be long.
+pub(super) fn shortened(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 /// `1 source`, `2 sources`, `1,234 sources`.
 pub(super) fn count(n: u64, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };

@@ -34,6 +34,9 @@ pub enum Unsound {
         /// What SQLite says.
         message: String,
     },
+    /// There is none.
+    #[error("there is no file {0}")]
+    Absent(String),
     /// It is half of something.
     #[error("{0} is the target of a move that has not come to its end: use another file")]
     Unfinished(String),
@@ -47,6 +50,7 @@ impl Unsound {
             Self::Db(error) => error.code(),
             Self::Foreign(_) => "not_a_backup",
             Self::Damaged { .. } => "backup_damaged",
+            Self::Absent(_) => "no_such_file",
             Self::Unfinished(_) => "unfinished_move",
         }
     }
@@ -77,6 +81,9 @@ pub fn copy(from: &Path, to: &Path, watch: &mut dyn FnMut(&Progress)) -> Result<
 /// Makes sure that a file is ours, whole, and of a version that we know.
 pub fn check(path: &Path) -> Result<(), Unsound> {
     let shown = || path.display().to_string();
+    if !path.exists() {
+        return Err(Unsound::Absent(shown()));
+    }
     let conn = look(path)?;
     let damaged = |message: String| Unsound::Damaged { path: shown(), message };
     let known = conn.query_row(
@@ -230,7 +237,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| dir.path().join(name);
         let code = |name: &str| check(&file(name)).unwrap_err().code();
-        assert_eq!(code("none"), "database_open");
+        assert_eq!(code("none"), "no_such_file");
         fs::write(file("text"), "not a database at all, but long enough to be one").unwrap();
         assert_eq!(code("text"), "not_a_backup");
         Connection::open(file("other")).unwrap().execute_batch("CREATE TABLE theirs(x)").unwrap();

@@ -17,6 +17,9 @@ use tokio::sync::oneshot;
 
 use super::{DbError, migrate};
 
+/// How long to wait for another process that writes, such as one that purges a million tasks.
+const BUSY: Duration = Duration::from_secs(30);
+
 /// Jobs that share a transaction at the most.
 const BATCH: usize = 1_024;
 /// The writer's page cache, as SQLite wants it: minus kibibytes.
@@ -189,7 +192,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, DbError> {
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).and_then(|conn| {
-        conn.busy_timeout(Duration::from_secs(5))?;
+        conn.busy_timeout(BUSY)?;
         conn.set_prepared_statement_cache_capacity(128);
         // Without this, SQLite plans a prepared statement anew whenever a bound value changes.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

@@ -134,8 +134,8 @@ impl Note {
 pub trait Side: Send {
     /// Its public name.
     fn place(&self) -> String;
-    /// From now on all reading sees one moment, whatever others write.
-    fn freeze(&mut self) -> Result<(), DbError>;
+    /// From now on all reading sees one moment, whatever others write; `alone` lets nobody write.
+    fn freeze(&mut self, alone: bool) -> Result<(), DbError>;
     /// How many rows a table has.
     fn count(&mut self, table: &Table) -> Result<u64, DbError>;
     /// The rows after a key, in its order; none at the end of the table.
@@ -168,7 +168,7 @@ pub enum TransferError {
     TargetUsed(String),
     /// It waits for the rest of something else.
     #[error(
-        "{place} holds an unfinished move from {from}: run that again, or say --restart to throw away what it brought"
+        "{place} holds an unfinished move from {from}: run that again, or say --restart (with restore: --force) to throw away what it brought"
     )]
     OtherMove {
         /// The target.
@@ -178,7 +178,7 @@ pub enum TransferError {
     },
     /// Something was written between two tries.
     #[error(
-        "{0} has changed since the move began: say --restart to throw away what is there and begin again"
+        "{0} has changed since the move began: say --restart (with restore: --force) to throw away what the move brought and begin again"
     )]
     Changed(String),
     /// The source is itself half of something.
@@ -246,6 +246,8 @@ pub struct Plan {
     pub from: String,
     /// Throw away what an unfinished move left.
     pub restart: bool,
+    /// Nobody may write to the source meanwhile: it would be lost with it.
+    pub alone: bool,
     /// Names of sinks, here and there.
     pub sinks: Vec<(String, String)>,
 }
@@ -261,7 +263,7 @@ pub fn carry(
     if source.note()?.is_some() {
         return Err(TransferError::Unfinished(source.place()));
     }
-    source.freeze()?;
+    source.freeze(plan.alone)?;
     let mark = mark(source, &tables)?;
     let note = take_up(source, target, plan, &mark, &tables)?;
     let resumed = note.rows;

@@ -178,6 +178,7 @@ macro_rules! contract {
             }
             claim {
                 the_highest_priority_goes_first,
+                newcomers_do_not_overtake_who_waits_longest,
                 the_oldest_due_goes_first_within_a_host,
                 a_claim_hands_out_at_most_what_was_asked_each_on_another_host,
                 a_host_has_one_live_lease,

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 
 use feedmill::app::carry::{CarryError, Move, Moved, Place, move_store};
 use feedmill::app::{self, Mode, RunOptions};
-use feedmill::db::transfer::{keep_number, tables};
+use feedmill::db::transfer::{PgSide, Side as _, SqliteSide, keep_number, tables};
 use feedmill::db::{Connection, EngineLock, PgDb};
 use feedmill::model::{Kind, Lane};
 use rusqlite::types::Value;
@@ -205,8 +205,10 @@ async fn a_move_that_was_killed_goes_on_and_a_changed_row_is_found() {
 
     // No engine works on half of it, and nothing else is moved there.
     let url = format!("database.url={}", database.url);
-    let (code, told) = run(dir.path(), &["once", "--set", &url]);
-    assert!(code == Some(1) && told.contains("has not come to its end"), "{told}");
+    for command in [&["once"][..], &["frontier", "stats"], &["host", "block", "a.test"]] {
+        let (code, told) = run(dir.path(), &[command, &["--set", &url]].concat());
+        assert!(code == Some(1) && told.contains("has not come to its end"), "{told}");
+    }
     let elsewhere = tempfile::tempdir().unwrap();
     big(elsewhere.path(), 10);
     let (code, told) = run(elsewhere.path(), &["move", "--to", &database.url]);
@@ -250,6 +252,37 @@ async fn a_move_that_was_killed_goes_on_and_a_changed_row_is_found() {
     assert_eq!(code, Some(0), "{told}");
     assert!(resumed(&told) > 0, "{told}");
     assert_eq!(dump(&target), dump(&file));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_writes_to_what_is_being_moved_and_anybody_to_what_is_backed_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = big(dir.path(), 5);
+    let writes = || {
+        let conn = Connection::open(&file).unwrap();
+        conn.busy_timeout(std::time::Duration::ZERO).unwrap();
+        conn.execute("DELETE FROM task WHERE id = 1", []).is_ok()
+    };
+    for alone in [true, false] {
+        let mut side = SqliteSide::open(&file).unwrap();
+        side.freeze(alone).unwrap();
+        assert_eq!(writes(), !alone);
+    }
+
+    let Some(database) = database().await else { return };
+    let client = connect(&database.url).await;
+    PgDb::open(&database.url, None).await.unwrap().close().await;
+    client.batch_execute("SET lock_timeout = '50ms'").await.unwrap();
+    for alone in [false, true] {
+        let db = PgDb::open(&database.url, None).await.unwrap();
+        let mut side = PgSide::open(&db).await.unwrap();
+        let frozen = move || side.freeze(alone).map(|()| side);
+        let side = tokio::task::spawn_blocking(frozen).await.unwrap().unwrap();
+        let written = client.batch_execute("DELETE FROM task WHERE id = 1").await;
+        assert_eq!(written.is_ok(), !alone);
+        drop(side);
+        db.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -71,9 +71,17 @@ impl Side for PgSide {
         self.db.place()
     }
 
-    fn freeze(&mut self) -> Result<(), DbError> {
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-        Ok(self.runtime.block_on(self.client.batch_execute(begin))?)
+    fn freeze(&mut self, alone: bool) -> Result<(), DbError> {
+        let mut begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned();
+        if alone {
+            let tables = super::tables()?;
+            let names: Vec<_> = tables.iter().map(|table| quoted(&table.name)).collect();
+            begin = format!(
+                "BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE {} IN SHARE MODE",
+                names.join(", ")
+            );
+        }
+        Ok(self.runtime.block_on(self.client.batch_execute(&begin))?)
     }
 
     fn count(&mut self, table: &Table) -> Result<u64, DbError> {

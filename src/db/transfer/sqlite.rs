@@ -32,10 +32,10 @@ impl Side for SqliteSide {
         self.path.display().to_string()
     }
 
-    fn freeze(&mut self) -> Result<(), DbError> {
+    fn freeze(&mut self, alone: bool) -> Result<(), DbError> {
         // The moment is that of the first look.
-        self.conn.execute_batch("BEGIN; SELECT count(*) FROM meta")?;
-        Ok(())
+        let begin = if alone { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        Ok(self.conn.execute_batch(&format!("{begin}; SELECT count(*) FROM meta"))?)
     }
 
     fn count(&mut self, table: &Table) -> Result<u64, DbError> {

@@ -199,8 +199,16 @@ pub(super) async fn set_host(
     let tx = client.transaction().await?;
     lock(&tx, &[*queue]).await?;
     if let Some(delay) = patch.delay {
-        let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        run(&tx, "UPDATE host SET slow_ms = $2 WHERE queue_id = $1", &[queue, &ms]).await?;
+        let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX).min(i64::MAX / 2);
+        // The pause that is under way is lengthened as well.
+        run(
+            &tx,
+            "UPDATE host SET slow_ms = $2, next_at = CASE WHEN lease_id IS NULL
+               THEN greatest(next_at, coalesce(last_fetch_at, 0) + $2) ELSE next_at END
+             WHERE queue_id = $1",
+            &[queue, &ms],
+        )
+        .await?;
     }
     if let Some(slots) = patch.concurrency {
         let slots = i32::try_from(slots.max(1)).unwrap_or(i32::MAX);

@@ -149,8 +149,14 @@ pub(super) fn set_host(
 ) -> Result<(), DbError> {
     let queue = rows::queue_of(conn, queue_key(host, &rules.groups), now, rules)?;
     if let Some(delay) = patch.delay {
-        let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
-        conn.execute("UPDATE host SET slow_ms = ?2 WHERE queue_id = ?1", (queue, ms))?;
+        let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX).min(i64::MAX / 2);
+        // The pause that is under way is lengthened as well.
+        conn.execute(
+            "UPDATE host SET slow_ms = ?2, next_at = CASE WHEN lease_id IS NULL
+               THEN max(next_at, coalesce(last_fetch_at, 0) + ?2) ELSE next_at END
+             WHERE queue_id = ?1",
+            (queue, ms),
+        )?;
     }
     if let Some(until) = patch.blocked_until {
         // Lifting a block leaves the ordinary pause in place. A lease that runs out meanwhile is not

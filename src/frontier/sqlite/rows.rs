@@ -161,8 +161,9 @@ pub(super) fn queue_of(
         return Ok(id);
     }
     conn.prepare_cached(
-        "INSERT INTO host(id, queue_id, name, created_at)
-         SELECT n, n, ?1, ?2 FROM (SELECT coalesce(max(id), 0) + 1 AS n FROM host)",
+        // It waits from now on, and not longer than those that have waited before.
+        "INSERT INTO host(id, queue_id, name, next_at, created_at)
+         SELECT n, n, ?1, ?2, ?2 FROM (SELECT coalesce(max(id), 0) + 1 AS n FROM host)",
     )?
     .execute((name, now.ms()))?;
     let queue = conn.last_insert_rowid();
@@ -324,51 +325,67 @@ pub(super) fn pass_to(conn: &Connection, task: i64, source: i64) -> Result<(), D
 }
 
 /// Sets aside what only a disabled source wants. A task that another enabled source also gave
-/// passes to that one.
+/// passes to that one. All at once: a source may have a hundred thousand tasks, and others wait.
 pub(crate) fn park(conn: &Connection, source: SourceId) -> Result<(), DbError> {
-    let mut owned =
-        conn.prepare_cached("SELECT id FROM task WHERE source_id = ?1 AND status = 0")?;
-    let tasks: Vec<i64> =
-        owned.query_map([source.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    for task in tasks {
-        let heir: Option<i64> = conn
-            .prepare_cached(
-                "SELECT r.source_id FROM task_source r JOIN source s ON s.id = r.source_id
-                 WHERE r.task_id = ?1 AND s.enabled_at IS NOT NULL AND s.id <> ?2
-                 ORDER BY r.first_seen LIMIT 1",
-            )?
-            .query_row((task, source.0), |row| row.get(0))
-            .optional()?;
-        if let Some(heir) = heir {
-            pass_to(conn, task, heir)?;
-            continue;
-        }
-        let Some(place) = place(conn, task)? else { continue };
-        dequeue(conn, place)?;
-        conn.prepare_cached("UPDATE task SET status = ?2 WHERE id = ?1")?
-            .execute((task, Status::Parked.number()))?;
-        renew_tops(conn, place.queue)?;
+    let heir = "(SELECT r.source_id FROM task_source r JOIN source s ON s.id = r.source_id
+        WHERE r.task_id = task.id AND s.enabled_at IS NOT NULL AND s.id <> ?1
+        ORDER BY r.first_seen LIMIT 1)";
+    let heirs = format!(
+        "SELECT id, {heir} FROM task WHERE source_id = ?1 AND status = 0 AND {heir} IS NOT NULL"
+    );
+    let heirs: Vec<(i64, i64)> = conn
+        .prepare_cached(&heirs)?
+        .query_map([source.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    for (task, heir) in heirs {
+        pass_to(conn, task, heir)?;
     }
-    Ok(())
+    let queues = queues_of(conn, source, Status::Pending)?;
+    for sql in [
+        "DELETE FROM queue WHERE (host_id, lane, nprio, due, task_id) IN
+           (SELECT host_id, lane, 10 - prio, due, id FROM task WHERE source_id = ?1 AND status = 0)",
+        "DELETE FROM delayed WHERE (due, task_id) IN
+           (SELECT due, id FROM task WHERE source_id = ?1 AND status = 0)",
+        "UPDATE task SET status = 3 WHERE source_id = ?1 AND status = 0",
+    ] {
+        conn.prepare_cached(sql)?.execute([source.0])?;
+    }
+    queues.into_iter().try_for_each(|queue| renew_tops(conn, queue))
+}
+
+/// The queues in which a source has tasks of this status.
+fn queues_of(conn: &Connection, source: SourceId, status: Status) -> Result<Vec<i64>, DbError> {
+    let sql = "SELECT DISTINCT host_id FROM task WHERE source_id = ?1 AND status = ?2";
+    let mut select = conn.prepare_cached(sql)?;
+    let queues = select.query_map((source.0, status.number()), |row| row.get(0))?;
+    Ok(queues.collect::<Result<_, _>>()?)
 }
 
 /// Takes up again what was set aside and this source gave: it is the first one enabled, so its own.
 pub(crate) fn resume(conn: &Connection, source: SourceId, now: Ts) -> Result<(), DbError> {
-    let mut parked = conn.prepare_cached(
-        "SELECT id FROM task WHERE source_id = ?1 AND status = 3
-         UNION SELECT t.id FROM task_source r JOIN task t ON t.id = r.task_id
-         WHERE r.source_id = ?1 AND t.status = 3 ORDER BY 1",
-    )?;
-    let tasks: Vec<i64> =
-        parked.query_map([source.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    for task in tasks {
+    let given: Vec<i64> = conn
+        .prepare_cached(
+            "SELECT t.id FROM task_source r JOIN task t ON t.id = r.task_id
+             WHERE r.source_id = ?1 AND t.status = 3 AND t.source_id IS NOT ?1",
+        )?
+        .query_map([source.0], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for task in given {
         pass_to(conn, task, source.0)?;
-        conn.prepare_cached("UPDATE task SET status = 0 WHERE id = ?1")?.execute([task])?;
-        if let Some(place) = place(conn, task)? {
-            enqueue(conn, place, now)?;
-        }
     }
-    Ok(())
+    let queues = queues_of(conn, source, Status::Parked)?;
+    for sql in [
+        "INSERT OR IGNORE INTO queue(host_id, lane, nprio, due, task_id)
+           SELECT host_id, lane, 10 - prio, due, id FROM task
+           WHERE source_id = ?1 AND status = 3 AND due <= ?2",
+        "INSERT OR IGNORE INTO delayed(due, task_id)
+           SELECT due, id FROM task WHERE source_id = ?1 AND status = 3 AND due > ?2",
+    ] {
+        conn.prepare_cached(sql)?.execute((source.0, now.ms()))?;
+    }
+    conn.prepare_cached("UPDATE task SET status = 0 WHERE source_id = ?1 AND status = 3")?
+        .execute([source.0])?;
+    queues.into_iter().try_for_each(|queue| renew_tops(conn, queue))
 }
 
 /// Takes up a source's channels again that were given up, and pages that were set aside when their

@@ -82,7 +82,8 @@ pub(super) async fn show(
     let Some(source) = by_name(&client, name, "").await? else { return Ok(None) };
     let found = rows(
         &client,
-        "SELECT t.id, t.kind, t.url, t.due, t.fetched_at, f.last_success, coalesce(f.failures, 0),
+        "SELECT t.id, t.kind, t.url, t.due,
+           CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success, coalesce(f.failures, 0),
            coalesce(f.items, 0), x.last_error, x.reason, t.status, coalesce(f.health, 0)
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
          WHERE t.source_id = $1 AND t.kind IN ($2::bigint, $3::bigint) ORDER BY t.id",

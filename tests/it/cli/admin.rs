@@ -189,6 +189,11 @@ fn an_import_tells_which_lines_are_wrong() {
     assert_eq!((rows[0][0], rows[0][1], rows[0][3]), ("4", "url_malformed", "nope"));
     assert_eq!((rows[30][0], rows[30][1], rows[30][3]), ("34", "url_scheme", "ftp://a.example/29"));
 
+    let endless = format!("https://a.example/2\n{}\nhttps://a.example/1\n", "x".repeat(200_000));
+    let told = reply_to(&desk, &["frontier", "import", "-"], &endless).stdout;
+    assert!(told.starts_with("1 new, 1 known (0 raised), 1 rejected\n  line 2: xxx"), "{told}");
+    assert!(told.len() < 500, "{}", told.len());
+
     let again = reply_to(&desk, &["frontier", "import", "-", "--json"], &lines);
     let report: Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(
@@ -228,7 +233,9 @@ fn a_host_is_looked_at_slowed_down_and_blocked() {
     assert_eq!(desk.json(&["host", "show", "a.example"])["pause_from"], "default");
 
     desk.fails(&["host", "show", "c.example"], 2, "no host is called `c.example`");
-    desk.fails(&["host", "block", "c.example"], 2, "no host is called `c.example`");
+    desk.fails(&["host", "block", "no host"], 2, "no host is called `no host`");
+    desk.fails(&["host", "unblock", "c.example"], 2, "no host is called `c.example`");
+    assert!(desk.ok(&["host", "block", "https://c.example/x"]).contains("c.example is blocked"));
     desk.fails(&["host", "slow", "a.example", "--delay", "fast"], 2, "not a time span");
     desk.fails(&["host", "block", "a.example", "--for", "soon"], 2, "not a time span");
     desk.fails(

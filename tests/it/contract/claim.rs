@@ -35,6 +35,20 @@ pub(super) async fn the_highest_priority_goes_first(open: Open) {
     assert!(trial.idle().await);
 }
 
+pub(super) async fn newcomers_do_not_overtake_who_waits_longest(open: Open) {
+    let trial = begin(open).await;
+    let low = "https://old.example/low";
+    trial.submit([at_priority(1, page(low))]).await;
+    trial.pass(TICK);
+    let new = |n: usize| at_priority(9, page(&format!("https://new{n}.example/")));
+    trial.submit::<39>(std::array::from_fn(new)).await;
+    let mut first = Vec::new();
+    for _ in 0..10 {
+        first.push(trial.take().await);
+    }
+    assert!(urls(&first).contains(&low), "{:?}", urls(&first));
+}
+
 pub(super) async fn the_oldest_due_goes_first_within_a_host(open: Open) {
     let trial = begin(open).await;
     let due = |seconds: u64, url: &str| NewTask {
