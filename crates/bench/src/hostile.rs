@@ -1,8 +1,8 @@
 //! Documents of 100 MB that were made to hurt: how long until they are refused or read, and how much
 //! memory that takes beyond the document itself.
 //!
-//! Once with the limit on size that everybody has, which turns all of them away, and once without it,
-//! so that the other limits have to hold.
+//! The bars are for the limits that everybody has, the one on size among them, which turns all of them
+//! away; the other figures are without it, so that the other limits have to hold.
 
 use std::hint::black_box;
 
@@ -20,7 +20,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
     let size = args.megabytes * 1_000_000;
-    let (mut slowest, mut refusal, mut memory) = (0_f64, 0_f64, 0_f64);
+    let (mut slowest, mut refusal) = (0_f64, 0_f64);
+    let (mut memory, mut unlimited_memory) = (0_f64, 0_f64);
     let mut report = Report::new("hostile");
     for (name, start, piece) in [
         ("deep_s", "<rss><channel>", "<a>"),
@@ -39,14 +40,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
         }
         let before = rss_mb()?;
         refusal = refusal.max(seconds(|| read(document.as_bytes(), &Limits::default())));
+        memory = memory.max(rss_mb()? - before);
         let unlimited = Limits { bytes: usize::MAX, ..Limits::default() };
         let spent = seconds(|| read(document.as_bytes(), &unlimited));
         report.figure(name, spent);
         slowest = slowest.max(spent);
-        memory = memory.max(rss_mb()? - before);
+        unlimited_memory = unlimited_memory.max(rss_mb()? - before);
     }
     report.bar("refused_s", refusal, 1.0, Better::Lower);
-    report.bar("slowest_s", slowest, 1.0, Better::Lower);
+    report.figure("slowest_without_s", slowest);
+    report.figure("memory_without_mb", unlimited_memory);
     report.bar("memory_above_input_mb", memory, 50.0, Better::Lower);
     Ok(report)
 }

@@ -164,8 +164,9 @@ fn may_need_cleaning(text: &str) -> bool {
     // can look at many bytes at once; then those blocks that may only have line ends.
     let is_low = |b: u8| (b < 0x20) | (b == 0x7f) | (b == 0xc2) | (b == 0xef);
     let has_low = |block: &[u8]| block.iter().fold(false, |found, b| found | is_low(*b));
-    let is_suspect = |b: &u8| is_low(*b) && !matches!(*b, b'\t' | b'\n' | b'\r');
-    let suspect = |block: &[u8]| has_low(block) && block.iter().any(is_suspect);
+    let is_suspect = |b: u8| is_low(b) & (b != b'\t') & (b != b'\n') & (b != b'\r');
+    let has_suspect = |block: &[u8]| block.iter().fold(false, |found, b| found | is_suspect(*b));
+    let suspect = |block: &[u8]| has_low(block) && has_suspect(block);
     let mut blocks = text.as_bytes().chunks_exact(64);
     blocks.any(suspect) || suspect(blocks.remainder())
 }
@@ -213,7 +214,7 @@ fn is_plain_line(text: &str) -> bool {
     // White space and control characters beyond ASCII start with one of these. No way out in
     // between, so that the compiler can look at many bytes at once.
     let is_odd =
-        |b: u8| (b < b' ') | (b == 0x7f) | (b == 0xc2) | (b == 0xef) | (0xe1..=0xe3).contains(&b);
+        |b: u8| (b < b' ') | (b == 0x7f) | (b == 0xc2) | (b == 0xef) | (b.wrapping_sub(0xe1) < 3);
     let bytes = text.as_bytes();
     let is_gap = |(a, b): (&u8, &u8)| (*a == b' ') & (*b == b' ');
     let odd = bytes.iter().fold(false, |found, b| found | is_odd(*b));
