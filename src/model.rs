@@ -10,6 +10,7 @@ mod event;
 mod fetch;
 mod names;
 mod outcome;
+mod secret;
 mod source;
 mod task;
 
@@ -28,6 +29,7 @@ pub use outcome::{
     Ask, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, LinkedEntry, Next, Outcome,
     RobotsFact, RobotsState, Verdict,
 };
+pub use secret::{Secret, SecretUrl};
 pub use source::{Health, IngestionMode, NewSource, PollPolicy, Source, SourceId};
 pub use task::{
     Kind, Lane, Lease, LeaseId, NewTask, Origin, RobotsRef, State, Status, Task, TaskId, Validators,

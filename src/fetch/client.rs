@@ -181,17 +181,18 @@ fn to_map(headers: &Headers) -> Result<HeaderMap, FetchError> {
     let mut map = HeaderMap::with_capacity(headers.0.len());
     for (name, value) in &headers.0 {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|e| bad(e.to_string()))?;
-        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|e| bad(e.to_string()))?;
+        let value = HeaderValue::from_bytes(&Headers::bytes(value)).map_err(|e| bad(e.to_string()))?;
         map.append(name, value);
     }
     Ok(map)
 }
 
 fn from_map(map: &HeaderMap) -> Headers {
-    let line = |(name, value): (&HeaderName, &HeaderValue)| {
-        (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-    };
-    Headers(map.iter().map(line).collect())
+    let mut headers = Headers::default();
+    for (name, value) in map {
+        headers.push(name.as_str(), value.as_bytes());
+    }
+    headers
 }
 
 /// The HTTP library adds `Host` by itself; the record shows it.

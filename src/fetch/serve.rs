@@ -352,7 +352,7 @@ fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
     if !matches!(exchange.status, 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    web::join(from, exchange.headers.get("location")?).ok()
+    web::join(from, &exchange.headers.text("location")?).ok()
 }
 
 fn record(lease: &Lease, exchange: &Exchange, raw: RawRef) -> FetchRecord {
