@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock or decides anything; a type lives here when two rooms of
 //! the house hand it to each other.
 
+mod access;
 mod article;
 mod code;
 mod entry;
@@ -14,6 +15,7 @@ mod secret;
 mod source;
 mod task;
 
+pub use access::{Access, Auth};
 pub use article::{Article, ArticleFact, ArticleId, ArticleRow};
 pub use code::{Class, Code};
 pub use entry::{Enclosure, Entry, EntryFact, EntryId, EntryRow, Person};

@@ -210,7 +210,10 @@ impl Server {
                 _ => Validators::default(),
             };
             let began = Instant::now();
-            let answer = self.client.get(&url, lease.task.kind, &validators, left).await;
+            let answer = self
+                .client
+                .get(&url, lease.task.kind, &validators, lease.source.as_deref(), left)
+                .await;
             left = left.saturating_sub(began.elapsed());
             let exchange = match answer {
                 Ok(exchange) => exchange,
