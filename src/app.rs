@@ -361,8 +361,12 @@ fn archive_settings(config: &Config) -> archive::Settings {
 /// The client, and the guard that it stands behind.
 pub fn client(config: &Config, clock: &Clock) -> Result<(Client, Guard), AppError> {
     let guard = Guard::new(&config.fetch);
-    let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
-    Ok((client, guard))
+    Ok((client_behind(config, guard.clone(), clock)?, guard))
+}
+
+/// The client behind another guard.
+pub fn client_behind(config: &Config, guard: Guard, clock: &Clock) -> Result<Client, AppError> {
+    Ok(Client::new(client_settings(config), guard, clock.clone())?)
 }
 
 fn client_settings(config: &Config) -> ClientSettings {
