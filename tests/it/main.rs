@@ -10,6 +10,7 @@ mod architecture;
 mod backup;
 mod blocked;
 mod cli;
+mod client;
 mod contract;
 mod disk;
 mod hostile;

@@ -186,7 +186,7 @@ async fn sync_all(archive: Arc<Archive>, mut waiting: mpsc::Receiver<oneshot::Se
         // Who waits hears of a failure by the end of its channel.
         let Ok(Ok(())) = tokio::task::spawn_blocking(move || archive.sync()).await else { return };
         for done in batch.drain(..) {
-            drop(done.send(()));
+            done.send(()).ok();
         }
     }
 }
