@@ -38,7 +38,7 @@ pub(super) const FAMILIES: [fn(&mut Dice, u16) -> Vec<Step>; 12] = [
 /// Which family sends us to private places.
 pub(super) const PRIVATE: usize = 8;
 
-/// SplitMix64.
+/// Small draws that follow from a number.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
