@@ -363,17 +363,25 @@ fn archive_settings(config: &Config) -> archive::Settings {
 
 /// The client, and the guard that it stands behind.
 pub fn client(config: &Config, clock: &Clock) -> Result<(Client, Guard), AppError> {
-    let guard = Guard::new(config.fetch.resolve.clone(), config.fetch.allow_networks.clone());
-    let client = Client::new(client_settings(config), guard.clone(), clock.clone())?;
-    Ok((client, guard))
+    let guard = Guard::new(&config.fetch);
+    Ok((client_behind(config, guard.clone(), clock)?, guard))
+}
+
+/// The client behind another guard.
+pub fn client_behind(config: &Config, guard: Guard, clock: &Clock) -> Result<Client, AppError> {
+    Ok(Client::new(client_settings(config), guard, clock.clone())?)
 }
 
 fn client_settings(config: &Config) -> ClientSettings {
     ClientSettings {
         agent: config.user_agent(),
         request_timeout: config.fetch.request_timeout.duration(),
+        connect_timeout: config.fetch.connect_timeout.duration(),
+        read_timeout: config.fetch.read_timeout.duration(),
         max_body: config.fetch.max_body.as_len(),
         max_sitemap: config.fetch.max_sitemap.as_len(),
+        proxy: config.fetch.proxy.clone(),
+        bind: config.fetch.bind.clone(),
     }
 }
 

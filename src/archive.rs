@@ -309,7 +309,7 @@ fn members(exchange: &Exchange, warcinfo: &str, level: u32) -> (Vec<u8>, Vec<u8>
     let target = url::Url::parse(&exchange.url).ok();
     let path =
         target.as_ref().map_or_else(|| "/".to_owned(), feedmill_formats::url::path_and_query);
-    let head = warc::request_head("GET", &path, lines(&exchange.request));
+    let head = warc::request_head("GET", &path, exchange.request.lines());
     let mut request =
         Record::new(RecordType::Request, &request_id, exchange.began, warc::HTTP_REQUEST);
     request.target_uri = Some(&exchange.url);
@@ -318,7 +318,7 @@ fn members(exchange: &Exchange, warcinfo: &str, level: u32) -> (Vec<u8>, Vec<u8>
     request.head = &head;
     let whole = exchange.truncated.is_none();
     let head =
-        warc::response_head(exchange.status, &exchange.reason, lines(&exchange.headers), whole);
+        warc::response_head(exchange.status, &exchange.reason, exchange.headers.lines(), whole);
     let mut response =
         Record::new(RecordType::Response, &response_id, exchange.began, warc::HTTP_RESPONSE);
     response.target_uri = Some(&exchange.url);
@@ -328,10 +328,6 @@ fn members(exchange: &Exchange, warcinfo: &str, level: u32) -> (Vec<u8>, Vec<u8>
     response.head = &head;
     response.payload = &exchange.body;
     (warc::member(&request, level), warc::member(&response, level))
-}
-
-fn lines(headers: &crate::model::Headers) -> impl Iterator<Item = (&str, &[u8])> {
-    headers.0.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
 }
 
 #[cfg(test)]

@@ -12,27 +12,27 @@ mod keys;
 mod load;
 mod network;
 mod reference;
-mod secret;
 mod show;
 mod validate;
 mod values;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::model::{Secret, SecretUrl};
 pub use aliases::{ALIASES, Convert};
 pub use budget::Budget;
 pub use error::{ConfigError, Origin, Problem};
 pub use group::Group;
 pub use load::{LoadOptions, Loaded, RESERVED, load};
-pub use network::{Network, Resolve};
+pub use network::{HostPattern, Network, Resolve};
 pub use reference::reference;
-pub use secret::{Secret, SecretUrl};
 pub use show::{show, show_json};
-pub use validate::validate;
+pub use validate::{check_proxy, validate};
 pub use values::{BadValue, Size, Span};
 
 /// Everything that can be set.
@@ -81,6 +81,10 @@ pub struct Fetch {
     pub workers: usize,
     /// Limit for one request, from connecting to the last byte.
     pub request_timeout: Span,
+    /// Limit for making a connection, TLS included.
+    pub connect_timeout: Span,
+    /// Longest silence: from the request to its answer, and between two pieces of a body.
+    pub read_timeout: Span,
     /// Limit for one task with all its redirects.
     pub task_timeout: Span,
     /// Largest response body as transferred; a larger one is cut off and counts as failed.
@@ -92,11 +96,23 @@ pub struct Fetch {
     /// How many redirects one task may follow (0 to 20).
     pub max_redirects: usize,
     /// Fixed addresses for names, as `HOST=IP:PORT`. HOST may be `*.example.test` for all names
-    /// below it. Requests to these names connect there, whatever the address: the guard against
-    /// private networks does not apply to them.
+    /// below it; several entries for one HOST are tried in turn. Requests to these names connect there,
+    /// whatever the address: the guard against private networks does not apply to them.
     pub resolve: Vec<Resolve>,
+    /// A proxy for all requests: "http://", "https://", "socks5://" or "socks5h://", with
+    /// `user:password@` where it asks. All but socks5 resolve names themselves, so that the guard
+    /// cannot see where a name leads: such a proxy must refuse private networks itself.
+    pub proxy: SecretUrl,
+    /// Addresses of this machine to connect from. A host always gets the same one of them.
+    #[schemars(title = "a list of addresses such as \"192.0.2.10\"")]
+    pub bind: Vec<IpAddr>,
     /// Private networks that may be fetched from, such as `127.0.0.0/8`. All others are refused.
     pub allow_networks: Vec<Network>,
+    /// The only hosts that may be fetched from; `*.example.com` means all names below. Empty for all.
+    pub allow_hosts: Vec<HostPattern>,
+    /// The only ports that may be fetched from. Empty for all but those of other well-known
+    /// services, such as mail or databases.
+    pub allow_ports: Vec<u16>,
 }
 
 /// How gently one host is treated.
@@ -312,13 +328,19 @@ impl Default for Fetch {
             contact: String::new(),
             workers: 10,
             request_timeout: Span::seconds(15),
+            connect_timeout: Span::seconds(10),
+            read_timeout: Span::seconds(10),
             task_timeout: Span::seconds(60),
             max_body: Size::megabytes(10),
             max_sitemap: Size::megabytes(50),
             max_decoded: Size::megabytes(50),
             max_redirects: 5,
             resolve: Vec::new(),
+            proxy: SecretUrl::default(),
+            bind: Vec::new(),
             allow_networks: Vec::new(),
+            allow_hosts: Vec::new(),
+            allow_ports: Vec::new(),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Policy, Span};
 use crate::db::DbError;
 use crate::frontier::{Cursor, Order, TaskFilter};
-use crate::model::{IngestionMode, Kind, Lane, NewSource, Ts};
+use crate::model::{Access, IngestionMode, Kind, Lane, NewSource, Ts};
 use crate::store::{ArticleFilter, SourceError, Store, Totals};
 
 /// Rows read at once.
@@ -232,6 +232,7 @@ fn source(publisher: &Publisher) -> NewSource {
         rate_limit: None,
         poll_interval: None,
         poll_policy: None,
+        access: Access::default(),
     }
 }
 

@@ -9,8 +9,10 @@ mod committer;
 mod dispatch;
 mod guard;
 mod hold;
+mod request;
 mod robots;
 mod serve;
+mod ways;
 
 use crate::model::Code;
 
@@ -26,8 +28,13 @@ pub use serve::{ServeSettings, Server};
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// Not in time.
-    #[error("no answer within {0}")]
-    Timeout(String),
+    #[error("no {what} within {limit}")]
+    Timeout {
+        /// What was waited for.
+        what: &'static str,
+        /// How long.
+        limit: String,
+    },
     /// The name does not resolve.
     #[error("cannot resolve {host}: {message}")]
     Dns {
@@ -42,6 +49,9 @@ pub enum FetchError {
     /// The connection failed or broke.
     #[error("connection failed: {0}")]
     Network(String),
+    /// The head of the answer is beyond all measure.
+    #[error("the answer's headers are more than we take")]
+    Head,
     /// The request cannot be made.
     #[error("cannot ask for it: {0}")]
     BadRequest(String),
@@ -52,10 +62,11 @@ impl FetchError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
-            Self::Timeout(_) => Code::Timeout,
+            Self::Timeout { .. } => Code::Timeout,
             Self::Dns { .. } => Code::Dns,
             Self::Guarded(_) => Code::Guarded,
             Self::Network(_) => Code::Network,
+            Self::Head => Code::TooLarge,
             Self::BadRequest(_) => Code::BadUrl,
         }
     }

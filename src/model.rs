@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock or decides anything; a type lives here when two rooms of
 //! the house hand it to each other.
 
+mod access;
 mod article;
 mod code;
 mod entry;
@@ -10,9 +11,11 @@ mod event;
 mod fetch;
 mod names;
 mod outcome;
+mod secret;
 mod source;
 mod task;
 
+pub use access::{Access, Auth};
 pub use article::{Article, ArticleFact, ArticleId, ArticleRow};
 pub use code::{Class, Code};
 pub use entry::{Enclosure, Entry, EntryFact, EntryId, EntryRow, Person};
@@ -28,6 +31,7 @@ pub use outcome::{
     Ask, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, LinkedEntry, Next, Outcome,
     RobotsFact, RobotsState, Verdict,
 };
+pub use secret::{Secret, SecretUrl};
 pub use source::{Health, IngestionMode, NewSource, PollPolicy, Source, SourceId};
 pub use task::{
     Kind, Lane, Lease, LeaseId, NewTask, Origin, RobotsRef, State, Status, Task, TaskId, Validators,

@@ -2,11 +2,13 @@
 //!
 //! Nothing here is fetched: an address is what its spelling says, or what the operator says it is.
 
+mod access;
+
 use std::time::Duration;
 
 use feedmill_formats::url::{self, Url, UrlError};
 
-use crate::model::{IngestionMode, Kind, NewSource, PollPolicy, Source};
+use crate::model::{Access, IngestionMode, Kind, NewSource, PollPolicy, Source};
 
 /// The longest name or category.
 const MAX_NAME: usize = 100;
@@ -30,6 +32,8 @@ pub struct Wanted {
     pub interval: Option<Duration>,
     /// How its polls are chosen.
     pub policy: Option<PollPolicy>,
+    /// How it is asked.
+    pub access: Access,
 }
 
 /// Why no source can be made of what was said.
@@ -65,6 +69,14 @@ pub enum SpecError {
     /// Outside of 1 to 10.
     #[error("the priority is {0}: choose 1 to 10, 10 is served first")]
     Priority(u8),
+    /// A header, cookie, credential or proxy that cannot be used.
+    #[error("the {what} {problem}")]
+    Access {
+        /// Which.
+        what: String,
+        /// What is wrong with it, and what to do.
+        problem: &'static str,
+    },
     /// No time at all.
     #[error("the interval is 0: choose a time span such as 30m")]
     Interval,
@@ -80,6 +92,7 @@ impl SpecError {
             Self::Refused { .. } => "refused_address",
             Self::Label { .. } => "bad_name",
             Self::Priority(_) => "bad_priority",
+            Self::Access { .. } => "bad_access",
             Self::Interval => "bad_interval",
         }
     }
@@ -127,6 +140,7 @@ pub fn specify(
     if !(1..=10).contains(&priority) {
         return Err(SpecError::Priority(priority));
     }
+    check_access(&wanted.access)?;
     if wanted.interval.is_some_and(|interval| interval.is_zero()) {
         return Err(SpecError::Interval);
     }
@@ -141,7 +155,13 @@ pub fn specify(
         rate_limit: wanted.rate_limit,
         poll_interval: wanted.interval,
         poll_policy: wanted.policy,
+        access: wanted.access.clone(),
     })
+}
+
+/// Says what is wrong with how a source is to be asked.
+pub fn check_access(given: &Access) -> Result<(), SpecError> {
+    access::check(given)
 }
 
 fn address(given: &str) -> Result<Url, SpecError> {

@@ -18,8 +18,8 @@ use crate::frontier::{
     SubmitReport, Sweep, TaskFilter,
 };
 use crate::model::{
-    ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchRecord, Known, Lane, Lease,
-    LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, Task, TaskId, Ts,
+    Access, ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchRecord, Known, Lane,
+    Lease, LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, Task, TaskId, Ts,
 };
 
 pub use postgres::PgStore;
@@ -190,6 +190,9 @@ pub trait Store: Frontier {
         name: &str,
         disabled: Option<String>,
     ) -> Result<Source, SourceError>;
+
+    /// Replaces how a source is asked, from its next request on.
+    async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError>;
 
     /// Forgets a source; its articles stay.
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError>;

@@ -113,7 +113,7 @@ async fn fetched(mut address: web::Url, context: &Context) -> Result<Document, F
     for _ in 0..=MAX_REDIRECTS {
         guard.check_url(&address).map_err(|no| Failure::failed("guarded", no.to_string()))?;
         let answer = client
-            .get(&address, Kind::Feed, &Validators::default(), Duration::MAX)
+            .get(&address, Kind::Feed, &Validators::default(), None, Duration::MAX)
             .await
             .map_err(|error| Failure::failed(error.code().as_str(), error.to_string()))?;
         let header = |name| answer.headers.get(name).map(str::to_owned);

@@ -1,5 +1,6 @@
 //! `feedmill source`: the publishers that are followed.
 
+mod access;
 mod diff;
 mod lists;
 
@@ -21,6 +22,13 @@ use crate::store::ChannelState;
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Add(Add),
+    /// Replaces how a source is asked: headers, credentials, proxy. Without flags, like everybody
+    Access {
+        /// The source's name or id
+        name: String,
+        #[command(flatten)]
+        flags: access::Flags,
+    },
     /// Lists all sources
     List,
     /// Shows a source and how its channels do
@@ -100,12 +108,14 @@ pub(super) struct Add {
     /// How its polls are chosen: value, ewma or fixed [default: as schedule.policy says]
     #[arg(long, value_name = "POLICY")]
     policy: Option<PollPolicy>,
+    #[command(flatten)]
+    access: access::Flags,
 }
 
 impl Add {
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> Result<Wanted, Failure> {
         let kind = self.feed.then_some(Kind::Feed);
-        Wanted {
+        Ok(Wanted {
             urls: self.urls.clone(),
             name: self.name.clone(),
             kind: kind.or_else(|| self.sitemap.then_some(Kind::Sitemap)),
@@ -114,13 +124,15 @@ impl Add {
             rate_limit: self.rate_limit.map(Span::duration),
             interval: self.interval.map(Span::duration),
             policy: self.policy,
-        }
+            access: self.access.access()?,
+        })
     }
 }
 
 pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::Add(args) => add(args, context).await,
+        Command::Access { name, flags } => access::run(name, flags, context).await,
         Command::List => list(context).await,
         Command::Show { name } => show(name, context).await,
         Command::Diff { name } => diff::run(name, context).await,
@@ -142,9 +154,9 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
 async fn add(args: &Add, context: &Context) -> Result<(), Failure> {
     // Said before anything is opened, so that a mistake leaves nothing behind.
     let fetch = context.load()?.config.fetch;
-    let guard = Guard::new(fetch.resolve, fetch.allow_networks);
+    let guard = Guard::new(&fetch);
     let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
-    let spec = specify(&args.wanted(), permit)?;
+    let spec = specify(&args.wanted()?, permit)?;
     let source = context.store_or_new().await?.add_source(spec).await?;
     let told = format!("{} is followed: {}", source.spec.name, channels(&source));
     context.out.done(&source, &told)
@@ -209,6 +221,7 @@ fn facts(source: &Source, out: &Out) -> String {
         ("rate limit", spec.rate_limit.map(span)),
         ("interval", spec.poll_interval.map(span)),
         ("policy", spec.poll_policy.map(|policy| policy.to_string())),
+        ("asked", access::told(&spec.access).as_deref().map(text::one_line)),
         ("added", Some(source.created_at.to_string())),
     ];
     let lines =

@@ -28,6 +28,7 @@ enum Kind {
     Number,
     Boolean,
     List,
+    Integers,
 }
 
 /// A table that holds keys.
@@ -139,6 +140,11 @@ impl Key {
                 let items = trimmed.split(',').map(str::trim).filter(|item| !item.is_empty());
                 Some(toml::Value::Array(items.map(toml::Value::from).collect()))
             }
+            Kind::Integers => {
+                let items = trimmed.split(',').map(str::trim).filter(|item| !item.is_empty());
+                let numbers: Option<Vec<i64>> = items.map(|item| item.parse().ok()).collect();
+                numbers.map(toml::Value::from)
+            }
         };
         typed.unwrap_or_else(|| toml::Value::String(raw.to_owned()))
     }
@@ -162,7 +168,10 @@ impl Kind {
             "integer" => Self::Integer,
             "number" => Self::Number,
             "boolean" => Self::Boolean,
-            "array" => Self::List,
+            "array" => match schema.get("items").map(|items| text(items, "type")) {
+                Some("integer") => Self::Integers,
+                _ => Self::List,
+            },
             _ => Self::Text,
         }
     }
@@ -183,6 +192,7 @@ fn wanted(schema: &Value) -> String {
         (Kind::Integer, _) => "a whole number".to_owned(),
         (Kind::Number, _) => "a number".to_owned(),
         (Kind::Boolean, _) => "true or false".to_owned(),
+        (Kind::Integers, _) => "a list of whole numbers".to_owned(),
         (Kind::List, Some(item)) => format!("a list of {}", wanted(item)),
         _ => "text in quotes".to_owned(),
     }
@@ -309,6 +319,8 @@ mod tests {
             ("fetch.request_timeout", "20", "\"20\""),
             ("fetch.allow_networks", "10.0.0.0/8, 127.0.0.1,", "[\"10.0.0.0/8\", \"127.0.0.1\"]"),
             ("fetch.allow_networks", "", "[]"),
+            ("fetch.allow_ports", "80, 443", "[80, 443]"),
+            ("fetch.allow_ports", "http", "\"http\""),
         ] {
             assert_eq!(read(path, raw), value, "{path} {raw}");
         }

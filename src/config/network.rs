@@ -12,28 +12,81 @@ use serde::{Deserialize, Serialize};
 
 use super::values::BadValue;
 
+/// A host, or with `*.` in front all names below one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(title = "hosts such as \"example.com\" or \"*.example.com\"")]
+pub struct HostPattern(String);
+
+impl HostPattern {
+    /// Whether it means the host: the same name, or a name below `*.`. The dot that may end a name
+    /// changes nothing.
+    pub fn matches(&self, host: &str) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+        match self.0.strip_prefix('*') {
+            Some(suffix) => host.strip_suffix(suffix).is_some_and(|label| !label.is_empty()),
+            None => host == self.0,
+        }
+    }
+}
+
+impl FromStr for HostPattern {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let host = text.trim().to_ascii_lowercase();
+        let name = host.strip_prefix("*.").unwrap_or(&host);
+        let is_label = |label: &str| {
+            !label.is_empty()
+                && label.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        };
+        // An address literal is a host too, as it stands in a URL.
+        let is_v6 = name.starts_with('[') && name.ends_with(']') && name == host;
+        if is_v6 || name.split('.').all(is_label) {
+            return Ok(Self(host));
+        }
+        Err(BadValue {
+            given: text.to_owned(),
+            wanted: "a host such as \"example.com\" or \"*.example.com\"",
+        })
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for HostPattern {
+    type Error = BadValue;
+
+    fn try_from(text: String) -> Result<Self, BadValue> {
+        text.parse()
+    }
+}
+
+impl From<HostPattern> for String {
+    fn from(pattern: HostPattern) -> Self {
+        pattern.0
+    }
+}
+
 /// `HOST=IP:PORT`: requests to the host connect to this address. The host may be `*.example.test`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(title = "entries such as \"news.example=127.0.0.1:8080\"")]
 pub struct Resolve {
-    host: String,
+    host: HostPattern,
     address: SocketAddr,
 }
 
 impl Resolve {
-    /// Where to connect.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Whether this entry is about the host: the same name, or a name below `*.`.
-    pub fn matches(&self, host: &str) -> bool {
-        let host = host.to_ascii_lowercase();
-        match self.host.strip_prefix('*') {
-            Some(suffix) => host.strip_suffix(suffix).is_some_and(|label| !label.is_empty()),
-            None => host == self.host,
-        }
+    /// Where to connect for this host: the first entry that means it, and those of the same name.
+    pub fn addresses(entries: &[Self], host: &str) -> Vec<SocketAddr> {
+        let first = entries.iter().find(|entry| entry.host.matches(host));
+        let same = |entry: &&Self| first.is_some_and(|first| first.host == entry.host);
+        entries.iter().filter(same).map(|entry| entry.address).collect()
     }
 }
 
@@ -47,13 +100,8 @@ impl FromStr for Resolve {
         };
         let (host, address) = text.split_once('=').ok_or_else(bad)?;
         let address = address.trim().parse().map_err(|_| bad())?;
-        let host = host.trim().to_ascii_lowercase();
-        let name = host.strip_prefix("*.").unwrap_or(&host);
-        let is_label = |label: &str| {
-            !label.is_empty()
-                && label.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
-        };
-        if name.split('.').all(is_label) { Ok(Self { host, address }) } else { Err(bad()) }
+        let host = host.parse().map_err(|_| bad())?;
+        Ok(Self { host, address })
     }
 }
 
@@ -135,7 +183,29 @@ mod tests {
             ("*.test=[::1]:80", "test", false),
             ("*.test=[::1]:80", "news.attest", false),
         ] {
-            assert_eq!(entry.parse::<Resolve>().unwrap().matches(host), expected, "{entry} {host}");
+            let found = Resolve::addresses(&[entry.parse().unwrap()], host);
+            assert_eq!(!found.is_empty(), expected, "{entry} {host}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_have_several_addresses() {
+        let entries: Vec<Resolve> =
+            ["a.test=[::1]:80", "*.test=[::2]:80", "a.test=[::3]:80", "b.test=[::4]:80"]
+                .map(|entry| entry.parse().unwrap())
+                .into();
+        let found = |host| Resolve::addresses(&entries, host);
+        assert_eq!(found("a.test"), ["[::1]:80".parse().unwrap(), "[::3]:80".parse().unwrap()]);
+        assert_eq!(found("b.test."), ["[::2]:80".parse().unwrap()], "the first that means it");
+    }
+
+    #[test]
+    fn a_pattern_is_a_host_or_all_below() {
+        for good in ["example.com", "*.Example.com", "192.0.2.1", "[2001:db8::1]"] {
+            assert_eq!(good.parse::<HostPattern>().unwrap().to_string(), good.to_lowercase());
+        }
+        for bad in ["", "*", "a b", "https://a.test", "a.test:80", "a.*.test"] {
+            assert!(bad.parse::<HostPattern>().is_err(), "{bad}");
         }
     }
 

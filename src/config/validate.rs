@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use url::Url;
+
 use super::error::{Origin, Problem};
-use super::{Archive, Config, Fetch, Retry, Robots, Schedule, Size, Span};
+use super::{Archive, Config, Fetch, Retry, Robots, Schedule, SecretUrl, Size, Span};
 
 /// All that is wrong; empty when the configuration can be used.
 pub fn validate(config: &Config) -> Vec<Problem> {
@@ -24,6 +26,18 @@ pub fn validate(config: &Config) -> Vec<Problem> {
     found.archive(&config.archive);
     found.sinks(config);
     found.0
+}
+
+/// What is wrong with the address of a proxy, without telling it: it may hold a password. Empty
+/// means none.
+pub fn check_proxy(proxy: &SecretUrl) -> Result<(), &'static str> {
+    const ADVICE: &str = "is no address of a proxy: write it as http://host:port, https://host:port, \
+        socks5://host:port or socks5h://host:port";
+    let known = |url: Url| {
+        matches!(url.scheme(), "http" | "https" | "socks5" | "socks5h") && url.has_host()
+    };
+    let usable = proxy.expose().is_empty() || Url::parse(proxy.expose()).is_ok_and(known);
+    if usable { Ok(()) } else { Err(ADVICE) }
 }
 
 #[derive(Default)]
@@ -112,8 +126,11 @@ impl Found {
         self.header("fetch.agent", &fetch.agent);
         self.header("fetch.contact", &fetch.contact);
         self.within("fetch.workers", fetch.workers, 1..=1000);
+        self.proxy(&fetch.proxy);
         self.within("fetch.max_redirects", fetch.max_redirects, 0..=20);
         self.positive("fetch.request_timeout", fetch.request_timeout);
+        self.positive("fetch.connect_timeout", fetch.connect_timeout);
+        self.positive("fetch.read_timeout", fetch.read_timeout);
         self.positive("fetch.task_timeout", fetch.task_timeout);
         self.ordered(
             ("fetch.request_timeout", fetch.request_timeout),
@@ -127,6 +144,13 @@ impl Found {
             if size.is_zero() {
                 self.refuse(key, "is 0, so nothing could be fetched: choose a size above 0");
             }
+        }
+    }
+
+    /// Never tells the value: it may hold a password.
+    fn proxy(&mut self, proxy: &SecretUrl) {
+        if let Err(problem) = check_proxy(proxy) {
+            self.refuse("fetch.proxy", problem);
         }
     }
 
@@ -182,7 +206,7 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SecretUrl, Sink};
+    use super::super::Sink;
     use super::*;
 
     #[test]
@@ -195,7 +219,7 @@ mod tests {
 
     #[test]
     fn each_rule_refuses_and_says_what_to_do() {
-        let cases: [Case; 21] = [
+        let cases: [Case; 24] = [
             (|c| c.data_dir = "".into(), "data_dir", "name a directory"),
             (|c| c.fetch.workers = 0, "fetch.workers", "is 0: choose 1 to 1000"),
             (|c| c.fetch.workers = 1001, "fetch.workers", "is 1001: choose 1 to 1000"),
@@ -209,6 +233,9 @@ mod tests {
                 "fetch.request_timeout",
                 "is 2m, more than `fetch.task_timeout` (1m): lower it or raise",
             ),
+            (|c| c.fetch.read_timeout = Span::seconds(0), "fetch.read_timeout", "above 0"),
+            (|c| c.fetch.proxy = "proxy:3128".to_owned().into(), "fetch.proxy", "http://host:port"),
+            (|c| c.fetch.proxy = "ftp://p:21".to_owned().into(), "fetch.proxy", "http://host:port"),
             (|c| c.robots.ttl = Span::hours(25), "robots.ttl", "is 25h: choose 1s to 24h"),
             (
                 |c| c.schedule.min_interval = Span::hours(25),

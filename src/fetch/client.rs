@@ -1,21 +1,27 @@
 //! One request, one answer, under caps: no cookies, no referer, no redirects, no retries.
 //!
 //! The body arrives as served, still in its content coding; decoding is the handlers' business.
+//! No request leaves past the guard.
 
 use std::error::Error as _;
-use std::time::{Duration, Instant};
+use std::net::IpAddr;
+use std::time::Duration;
 
 use bytes::BytesMut;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
+use tokio::time::Instant;
 use url::Url;
 
+use super::request::{Lines, lines};
+use super::ways::{MAX_HEAD, Way, Ways};
 use super::{FetchError, Guard, Refusal};
 use crate::clock::Clock;
-use crate::model::{Exchange, Headers, Kind, Truncation, Validators, new_uuid};
+use crate::config::SecretUrl;
+use crate::model::{Exchange, Headers, Kind, Source, Truncation, Validators, new_uuid};
 use crate::schedule::human;
 
-/// Header lines that an answer may have at the most.
-const MAX_HEADERS: usize = 256;
+/// Room that is made for a body before its first byte is here, at the most.
+const FIRST_ROOM: usize = 256 * 1024;
 
 /// How to ask.
 #[derive(Clone, Debug)]
@@ -24,16 +30,25 @@ pub struct ClientSettings {
     pub agent: String,
     /// From the first byte sent to the last received.
     pub request_timeout: Duration,
+    /// Until there is a connection.
+    pub connect_timeout: Duration,
+    /// The longest silence.
+    pub read_timeout: Duration,
     /// Bytes of body on the wire.
     pub max_body: usize,
     /// The same, for sitemaps.
     pub max_sitemap: usize,
+    /// Where all requests go through; empty for none.
+    pub proxy: SecretUrl,
+    /// Addresses to connect from.
+    pub bind: Vec<IpAddr>,
 }
 
 /// The one HTTP client of the house.
 #[derive(Clone, Debug)]
 pub struct Client {
-    http: reqwest::Client,
+    ways: Ways,
+    guard: Guard,
     settings: ClientSettings,
     clock: Clock,
 }
@@ -41,42 +56,33 @@ pub struct Client {
 impl Client {
     /// A client behind this guard.
     pub fn new(settings: ClientSettings, guard: Guard, clock: Clock) -> Result<Self, FetchError> {
-        #[expect(clippy::disallowed_methods, reason = "this is fetch::Client")]
-        let http = reqwest::Client::builder()
-            .dns_resolver(guard)
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            // A proxy from the environment would resolve names itself, past the guard.
-            .no_proxy()
-            .connect_timeout(settings.request_timeout)
-            .pool_max_idle_per_host(2)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .http1_max_headers(MAX_HEADERS)
-            .http2_max_header_list_size(64 * 1024)
-            .build()
-            .map_err(|error| FetchError::BadRequest(chain(&error)))?;
-        Ok(Self { http, settings, clock })
+        let ways = Ways::new(guard.clone(), settings.connect_timeout);
+        Ok(Self { ways, guard, settings, clock })
     }
 
-    /// Asks once, within the request's limit and what is left of the task's.
+    /// Asks once, within the request's limit and what is left of the task's. A source's own headers
+    /// and credentials go along where they belong.
     pub async fn get(
         &self,
         url: &Url,
         kind: Kind,
         validators: &Validators,
+        source: Option<&Source>,
         left: Duration,
     ) -> Result<Exchange, FetchError> {
-        let headers = self.headers(kind, validators);
-        let limit =
-            if kind == Kind::Sitemap { self.settings.max_sitemap } else { self.settings.max_body };
-        let began = self.clock.now();
-        let clock = Instant::now();
-        let deadline = tokio::time::Instant::now() + self.settings.request_timeout.min(left);
-        let request = self.http.get(url.clone()).headers(to_map(&headers)?);
-        let answer = tokio::time::timeout_at(deadline, request.send())
+        self.guard.check_url(url)?;
+        let settings = &self.settings;
+        let way = Way::of(url, &settings.proxy, &settings.bind, source);
+        let is_direct = way.proxy.is_none();
+        let http = self.ways.pool(way)?;
+        let Lines { sent, recorded } = lines(url, kind, validators, &settings.agent, source)?;
+        let (began, since) = (self.clock.now(), Instant::now());
+        let limit = settings.request_timeout.min(left);
+        let deadline = since + limit;
+        let head_limit = limit.min(settings.connect_timeout + settings.read_timeout);
+        let answer = tokio::time::timeout(head_limit, http.get(url.clone()).headers(sent).send())
             .await
-            .map_err(|_| self.timed_out())?
+            .map_err(|_| timed_out("answer", head_limit))?
             .map_err(|error| self.explain(&error))?;
         let status = answer.status();
         let reason = answer
@@ -85,53 +91,24 @@ impl Client {
             .map(|phrase| String::from_utf8_lossy(phrase.as_bytes()).into_owned())
             .or_else(|| status.canonical_reason().map(str::to_owned))
             .unwrap_or_default();
-        let received = from_map(answer.headers());
-        let remote = answer.remote_addr().map(|addr| addr.ip());
-        let (body, truncated) = read_body(answer, limit, deadline).await;
+        let headers = received(answer.headers())?;
+        let remote = answer.remote_addr().map(|addr| addr.ip()).filter(|_| is_direct);
+        let cap = if kind == Kind::Sitemap { settings.max_sitemap } else { settings.max_body };
+        let (body, truncated) = read_body(answer, cap, settings.read_timeout, deadline).await;
         Ok(Exchange {
             id: new_uuid(began),
             url: url.to_string(),
-            request: headers_with_host(url, headers),
+            request: recorded,
             status: status.as_u16(),
             reason,
-            headers: received,
+            headers,
             body,
             truncated,
             remote,
             began,
             ended: self.clock.now(),
-            elapsed: clock.elapsed(),
+            elapsed: since.elapsed(),
         })
-    }
-
-    fn timed_out(&self) -> FetchError {
-        FetchError::Timeout(human(self.settings.request_timeout))
-    }
-
-    fn headers(&self, kind: Kind, validators: &Validators) -> Headers {
-        let accept = match kind {
-            Kind::Feed | Kind::Archive => {
-                "application/rss+xml, application/atom+xml, application/feed+json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
-            }
-            Kind::Sitemap => "application/xml, text/xml;q=0.9, */*;q=0.5",
-            Kind::Robots => "text/plain, */*;q=0.5",
-            Kind::Enclosure => "*/*",
-            Kind::Probe | Kind::Listing | Kind::Article => {
-                "text/html, application/xhtml+xml;q=0.9, */*;q=0.5"
-            }
-        };
-        let mut lines = vec![
-            ("user-agent".to_owned(), self.settings.agent.clone()),
-            ("accept".to_owned(), accept.to_owned()),
-            ("accept-encoding".to_owned(), "gzip, br, zstd, deflate".to_owned()),
-        ];
-        if let Some(etag) = &validators.etag {
-            lines.push(("if-none-match".to_owned(), etag.clone()));
-        }
-        if let Some(date) = &validators.last_modified {
-            lines.push(("if-modified-since".to_owned(), date.clone()));
-        }
-        Headers(lines)
     }
 
     /// Our own failures travel through the HTTP library's chain of causes.
@@ -145,27 +122,39 @@ impl Client {
                 Some(FetchError::Dns { host, message }) => {
                     return FetchError::Dns { host: host.clone(), message: message.clone() };
                 }
-                _ => cause = inner.source(),
+                _ => {}
             }
+            cause = inner.source();
         }
-        if error.is_timeout() { self.timed_out() } else { FetchError::Network(chain(error)) }
+        if error.is_timeout() {
+            timed_out("connection", self.settings.connect_timeout)
+        } else {
+            FetchError::Network(chain(error))
+        }
     }
 }
 
-/// The body up to the limit; whatever ends it early is said, not lost.
+fn timed_out(what: &'static str, limit: Duration) -> FetchError {
+    FetchError::Timeout { what, limit: human(limit) }
+}
+
+/// The body up to the cap; whatever ends it early is said, not lost.
 async fn read_body(
     mut answer: reqwest::Response,
-    limit: usize,
-    deadline: tokio::time::Instant,
+    cap: usize,
+    silence: Duration,
+    deadline: Instant,
 ) -> (bytes::Bytes, Option<Truncation>) {
-    let mut body = BytesMut::new();
+    let told = answer.content_length().and_then(|length| usize::try_from(length).ok());
+    let mut body = BytesMut::with_capacity(told.unwrap_or_default().min(cap).min(FIRST_ROOM));
     let truncated = loop {
-        match tokio::time::timeout_at(deadline, answer.chunk()).await {
+        let until = deadline.min(Instant::now() + silence);
+        match tokio::time::timeout_at(until, answer.chunk()).await {
             Err(_) => break Some(Truncation::Time),
             Ok(Err(_)) => break Some(Truncation::Disconnect),
             Ok(Ok(None)) => break None,
             Ok(Ok(Some(chunk))) => {
-                let room = limit - body.len();
+                let room = cap - body.len();
                 body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
                 if chunk.len() > room {
                     break Some(Truncation::Length);
@@ -176,34 +165,21 @@ async fn read_body(
     (body.freeze(), truncated)
 }
 
-fn to_map(headers: &Headers) -> Result<HeaderMap, FetchError> {
-    let bad = |error: String| FetchError::BadRequest(error);
-    let mut map = HeaderMap::with_capacity(headers.0.len());
-    for (name, value) in &headers.0 {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|e| bad(e.to_string()))?;
-        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|e| bad(e.to_string()))?;
-        map.append(name, value);
+/// The lines of an answer as they came. HTTP/2 keeps its heads small by itself; here are the others.
+fn received(map: &HeaderMap) -> Result<Headers, FetchError> {
+    let size: usize = map.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if size > MAX_HEAD as usize {
+        return Err(FetchError::Head);
     }
-    Ok(map)
-}
-
-fn from_map(map: &HeaderMap) -> Headers {
-    let line = |(name, value): (&HeaderName, &HeaderValue)| {
-        (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
-    };
-    Headers(map.iter().map(line).collect())
-}
-
-/// The HTTP library adds `Host` by itself; the record shows it.
-fn headers_with_host(url: &Url, mut headers: Headers) -> Headers {
-    let host = url.host_str().unwrap_or_default();
-    let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    headers.0.insert(0, ("host".to_owned(), host));
-    headers
+    let mut headers = Headers::default();
+    for (name, value) in map {
+        headers.push(name.as_str(), value.as_bytes());
+    }
+    Ok(headers)
 }
 
 /// An error with all its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

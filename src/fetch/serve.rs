@@ -210,7 +210,10 @@ impl Server {
                 _ => Validators::default(),
             };
             let began = Instant::now();
-            let answer = self.client.get(&url, lease.task.kind, &validators, left).await;
+            let answer = self
+                .client
+                .get(&url, lease.task.kind, &validators, lease.source.as_deref(), left)
+                .await;
             left = left.saturating_sub(began.elapsed());
             let exchange = match answer {
                 Ok(exchange) => exchange,
@@ -352,7 +355,7 @@ fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
     if !matches!(exchange.status, 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    web::join(from, exchange.headers.get("location")?).ok()
+    web::join(from, &exchange.headers.text("location")?).ok()
 }
 
 fn record(lease: &Lease, exchange: &Exchange, raw: RawRef) -> FetchRecord {

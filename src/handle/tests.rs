@@ -61,6 +61,7 @@ fn lease(kind: Kind, url: &str) -> Lease {
             rate_limit: None,
             poll_interval: None,
             poll_policy: None,
+            access: Default::default(),
         },
         enabled_at: Some(at()),
         disable_reason: None,

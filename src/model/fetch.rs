@@ -1,5 +1,6 @@
 //! What a request brought back, and where its bytes are kept.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -12,14 +13,52 @@ use super::{Code, TaskId, Ts};
 pub type FetchId = uuid::Uuid;
 
 /// Header lines in the order received; names compare without case.
+///
+/// A header is bytes, and not always UTF-8. Each byte of a value is one `char` here (Latin-1), so
+/// that a value can be kept as text and sent back byte for byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers(pub Vec<(String, String)>);
 
 impl Headers {
+    /// Adds a line as it came over the wire.
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        let value = match std::str::from_utf8(value) {
+            Ok(ascii) if ascii.is_ascii() => ascii.to_owned(),
+            _ => value.iter().copied().map(char::from).collect(),
+        };
+        self.0.push((name.to_owned(), value));
+    }
+
     /// The first value under that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
+    }
+
+    /// The same for people and addresses: UTF-8 where it is.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        let value = self.get(name)?;
+        Some(match Self::bytes(value) {
+            Cow::Borrowed(_) => Cow::Borrowed(value),
+            Cow::Owned(bytes) => String::from_utf8(bytes).map_or(Cow::Borrowed(value), Cow::Owned),
+        })
+    }
+
+    /// A value as it is on the wire.
+    #[must_use]
+    pub fn bytes(value: &str) -> Cow<'_, [u8]> {
+        if value.is_ascii() {
+            return Cow::Borrowed(value.as_bytes());
+        }
+        // A value that was never on a wire may have other characters: those stay UTF-8.
+        let latin: Option<Vec<u8>> = value.chars().map(|c| u8::try_from(c).ok()).collect();
+        latin.map_or(Cow::Borrowed(value.as_bytes()), Cow::Owned)
+    }
+
+    /// The lines as they are on the wire.
+    pub fn lines(&self) -> impl Iterator<Item = (&str, Cow<'_, [u8]>)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), Self::bytes(value)))
     }
 }
 
@@ -157,4 +196,31 @@ pub fn new_uuid(now: Ts) -> uuid::Uuid {
     let ms = u64::try_from(now.ms()).unwrap_or(0);
     let nanos = u32::try_from(ms % 1000).unwrap_or(0) * 1_000_000;
     uuid::Uuid::new_v7(uuid::Timestamp::from_unix_time(ms / 1000, nanos, 0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_value_leaves_as_it_came(value: Vec<u8>) {
+            let mut headers = Headers::default();
+            headers.push("etag", &value);
+            let lines: Vec<_> = headers.lines().collect();
+            prop_assert_eq!(lines, [("etag", Cow::from(value.as_slice()))]);
+        }
+    }
+
+    #[test]
+    fn text_is_utf_8_where_it_is() {
+        let mut headers = Headers::default();
+        headers.push("location", "/größe".as_bytes());
+        headers.push("server", b"caf\xe9");
+        headers.push("server", b"second");
+        assert_eq!(headers.text("Location").as_deref(), Some("/größe"));
+        assert_eq!(headers.text("server").as_deref(), Some("café"));
+        assert_eq!(headers.get("etag"), None);
+    }
 }

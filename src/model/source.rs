@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ts, named};
+use super::{Access, Ts, named};
 
 /// A source's row; the public id is its UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +80,20 @@ pub struct NewSource {
     /// How its polls are chosen, instead of the house's way.
     #[serde(default)]
     pub poll_policy: Option<PollPolicy>,
+    /// How it is asked, where that is not everybody's way.
+    #[serde(default, skip_serializing_if = "Access::is_empty")]
+    pub access: Access,
+}
+
+impl NewSource {
+    /// What the store keeps: unlike everything else that is written of a source, with its secrets.
+    pub fn stored(&self) -> serde_json::Result<String> {
+        let mut value = serde_json::to_value(self)?;
+        if let Some(access) = value.get_mut("access") {
+            *access = self.access.exposed();
+        }
+        Ok(value.to_string())
+    }
 }
 
 /// A span as whole milliseconds.
@@ -131,5 +145,59 @@ impl Source {
     #[must_use]
     pub const fn enabled(&self) -> bool {
         self.enabled_at.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Auth, Secret};
+    use super::*;
+
+    fn source(auth: Auth) -> NewSource {
+        let secret = |text: &str| Secret::from(text.to_owned());
+        NewSource {
+            name: "alder".into(),
+            url: "https://alder.example/".into(),
+            feed_urls: vec!["https://alder.example/feed".into()],
+            sitemap_urls: Vec::new(),
+            ingestion_mode: IngestionMode::Feed,
+            category: None,
+            priority: 5,
+            rate_limit: Some(Duration::from_secs(2)),
+            poll_interval: None,
+            poll_policy: None,
+            access: Access {
+                user_agent: Some("Alder/1".into()),
+                headers: [("x-key".to_owned(), secret("hunter1"))].into(),
+                cookie: Some(secret("a=hunter2")),
+                auth: Some(auth),
+                proxy: Some("http://ann:hunter3@proxy.example:3128".to_owned().into()),
+                bind: vec!["192.0.2.1".parse().unwrap()],
+            },
+        }
+    }
+
+    #[test]
+    fn only_the_store_gets_secrets() {
+        let secret = || Secret::from("hunter4".to_owned());
+        for auth in [Auth::Bearer(secret()), Auth::Basic { user: "ann".into(), password: secret() }]
+        {
+            let source = source(auth);
+            let stored = source.stored().unwrap();
+            assert_eq!(serde_json::from_str::<NewSource>(&stored).unwrap(), source);
+            for shown in [serde_json::to_string(&source).unwrap(), format!("{source:?}")] {
+                assert!(shown.contains("x-key") && shown.contains("ann:***@"), "{shown}");
+                assert!(!shown.contains("hunter"), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_of_an_older_version_reads() {
+        let mut plain = source(Auth::Bearer(Secret::default()));
+        plain.access = Access::default();
+        let stored = plain.stored().unwrap();
+        assert!(!stored.contains("access"));
+        assert_eq!(serde_json::from_str::<NewSource>(&stored).unwrap(), plain);
     }
 }

@@ -30,6 +30,11 @@ pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, DbError> 
     serde_json::to_string(value).map_err(|error| DbError::Engine(error.to_string()))
 }
 
+/// A source as it is kept: with its secrets.
+pub(super) fn to_spec(new: &NewSource) -> Result<String, DbError> {
+    new.stored().map_err(|error| DbError::Engine(error.to_string()))
+}
+
 pub(super) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, DbError> {
     serde_json::from_str(text).map_err(|error| DbError::Corrupt { what, value: error.to_string() })
 }

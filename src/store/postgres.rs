@@ -22,7 +22,7 @@ use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Frontier, Rules};
 use crate::model::{
-    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, NewSource,
+    Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, NewSource,
     RobotsState, Source, TaskId,
 };
 use commit::{Done, Prepared};
@@ -134,6 +134,11 @@ impl Store for PgStore {
         let found = sources::set_enabled(&self.db, name, disabled.as_deref()).await?;
         self.frontier.announce(WORK).await;
         self.told().await;
+        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+    }
+
+    async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError> {
+        let found = sources::set_access(&self.db, name, &access).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 

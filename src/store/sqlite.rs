@@ -20,7 +20,7 @@ use crate::db::{Db, DbError};
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Frontier, Rules};
 use crate::model::{
-    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, NewSource,
+    Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, NewSource,
     RobotsState, Source, TaskId,
 };
 
@@ -109,6 +109,12 @@ impl Store for SqliteStore {
             })
             .await?;
         self.frontier.wake();
+        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+    }
+
+    async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError> {
+        let wanted = name.to_owned();
+        let found = self.db.write(move |conn| sources::set_access(conn, &wanted, &access)).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 

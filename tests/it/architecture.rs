@@ -24,6 +24,7 @@ const RANKS: &[&[&str]] = &[
 /// The only uses within a rank.
 const BESIDE: &[(&str, &str)] = &[
     ("config", "db"),
+    ("config", "model"),
     ("demo", "app"),
     ("handle", "schedule"),
     ("store", "frontier"),

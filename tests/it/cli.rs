@@ -462,3 +462,29 @@ fn a_second_signal_ends_at_once() {
     assert!(told.any(|line| line.starts_with("error: stopped at once")));
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
+
+#[test]
+fn how_a_source_is_asked_is_set_shown_and_never_told() {
+    let desk = Desk::new();
+    fs::write(desk.path().join("token"), "hunter2\n").unwrap();
+    let url = "https://alder.example/feed";
+    let add = ["source", "add", url, "--name", "alder", "--bearer", "@token"];
+    let added = desk.ok(&[&add[..], &["--header", "X-Key: hunter1", "--json"]].concat());
+    assert!(added.contains("\"x-key\": \"***\"") && !added.contains("hunter"), "{added}");
+    let shown = desk.ok(&["source", "show", "alder"]);
+    assert!(shown.contains("with header x-key, a token") && !shown.contains("hunter"), "{shown}");
+    assert!(!desk.ok(&["source", "export"]).contains("hunter"));
+    let basic = ["source", "access", "alder", "--basic", "ann:hunter3"];
+    assert!(desk.ok(&basic).contains("with the password of ann"));
+    assert!(desk.ok(&["source", "access", "alder"]).contains("like everybody"));
+    for (flags, words) in [
+        (["--header", "hunter4"], "`NAME: VALUE`"),
+        (["--header", "Cookie: hunter4"], "give it as the cookie"),
+        (["--basic", "hunter4"], "USER:PASSWORD"),
+        (["--proxy", "hunter4"], "http://host:port"),
+    ] {
+        let told = desk.fails(&[&["source", "access", "alder"], &flags[..]].concat(), 2, words);
+        assert!(!told.contains("hunter4"), "{told}");
+    }
+    desk.fails(&["source", "access", "alder", "--bearer", "@nothing"], 1, "cannot read nothing");
+}

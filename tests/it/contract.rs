@@ -242,6 +242,7 @@ macro_rules! contract {
                 what_nobody_owned_belongs_to_the_first_source_that_gives_it,
                 a_channel_that_was_given_up_returns_on_the_operators_word,
                 names_are_unique,
+                how_a_source_is_asked_can_be_changed,
                 disabling_parks_and_enabling_resumes,
                 an_heir_takes_over,
                 a_parked_task_goes_to_the_first_source_that_is_enabled,

@@ -70,6 +70,7 @@ fn source(n: usize) -> NewSource {
         rate_limit: None,
         poll_interval: None,
         poll_policy: None,
+        access: Default::default(),
     }
 }
 

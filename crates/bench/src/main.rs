@@ -3,6 +3,7 @@
 //! Machines are noisy, so figures are ratios or counts per CPU-second of this process. Nothing here
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
+mod fetch;
 mod follow;
 mod frontier;
 mod hostile;
@@ -30,6 +31,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
+    /// Fetching: pages per CPU-second, asked for and archived, beside a bare loop
+    Fetch(fetch::Args),
     /// The engine behind many publishers: how soon it finds stories, and whether it keeps its budget
     Follow(follow::Args),
     /// The queue: submissions and claims with completions, per CPU-second
@@ -40,12 +43,20 @@ enum Bench {
     Hostile(hostile::Args),
     /// Feeds: megabytes per CPU-second beside other parsers
     Parse(parse::Args),
+    /// Serves a newsroom, for the others
+    #[command(hide = true)]
+    Newsroom,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = match &cli.bench {
+        Bench::Fetch(args) => runtime.block_on(fetch::run(args))?,
+        Bench::Newsroom => {
+            runtime.block_on(fetch::serve())?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Bench::Follow(args) => runtime.block_on(follow::run(args))?,
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,

@@ -19,7 +19,7 @@ pub(super) async fn import(file: &Path, context: &Context) -> Result<(), Failure
     let list =
         opml::parse(&body).map_err(|error| Failure::failed(error.code(), error.to_string()))?;
     let fetch = context.load()?.config.fetch;
-    let guard = Guard::new(fetch.resolve, fetch.allow_networks);
+    let guard = Guard::new(&fetch);
     let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
     let store = context.store_or_new().await?;
     let (mut added, mut known, mut refused) = (Vec::new(), 0_u64, Vec::new());

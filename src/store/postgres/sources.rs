@@ -10,9 +10,11 @@ use crate::frontier::postgres::{
     parked_queues, queue_ids, read_source, renew_tops, resume, revive, take,
 };
 use crate::frontier::{Rules, admit};
-use crate::model::{Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
+use crate::model::{
+    Access, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid,
+};
 use crate::store::ChannelState;
-use crate::store::forms::{channels, switched, to_json};
+use crate::store::forms::{channels, switched, to_spec};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) async fn add(
@@ -33,7 +35,7 @@ pub(super) async fn add(
         &tx,
         "INSERT INTO source(uuid, name, url, spec, enabled_at, created_at)
          VALUES($1, $2, $3, $4, $5, $5) ON CONFLICT (name) DO NOTHING RETURNING id",
-        &[&new_uuid(now).to_string(), &new.name, &new.url, &to_json(new)?, &now.ms()],
+        &[&new_uuid(now).to_string(), &new.name, &new.url, &to_spec(new)?, &now.ms()],
     )
     .await?;
     let Some(row) = made else { return Ok(None) };
@@ -162,6 +164,21 @@ async fn enable(
     )
     .await?;
     Ok(())
+}
+
+pub(super) async fn set_access(
+    db: &PgDb,
+    name: &str,
+    access: &Access,
+) -> Result<Option<Source>, DbError> {
+    let mut client = db.client().await?;
+    let tx = client.transaction().await?;
+    let Some(mut source) = by_name(&tx, name, LOCKED).await? else { return Ok(None) };
+    source.spec.access.clone_from(access);
+    let spec = to_spec(&source.spec)?;
+    run(&tx, "UPDATE source SET spec = $2 WHERE id = $1", &[&source.id.0, &spec]).await?;
+    tx.commit().await?;
+    Ok(Some(source))
 }
 
 /// Forgets a source. What it owned passes on or is set aside; articles and history stay.

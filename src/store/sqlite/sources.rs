@@ -6,9 +6,11 @@ use super::commit::put_event;
 use crate::db::DbError;
 use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, revive, take};
 use crate::frontier::{Rules, admit};
-use crate::model::{Code, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
+use crate::model::{
+    Access, Code, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid,
+};
 use crate::store::ChannelState;
-use crate::store::forms::{channels, switched, to_json};
+use crate::store::forms::{channels, switched, to_spec};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) fn add(
@@ -23,7 +25,7 @@ pub(super) fn add(
             "INSERT INTO source(uuid, name, url, spec, enabled_at, created_at)
              VALUES(?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT(name) DO NOTHING RETURNING id",
         )?
-        .query_row((uuid, &new.name, &new.url, to_json(new)?, now.ms()), |row| row.get(0))
+        .query_row((uuid, &new.name, &new.url, to_spec(new)?, now.ms()), |row| row.get(0))
         .optional()?;
     let Some(id) = id else { return Ok(None) };
     let source = SourceId(id);
@@ -123,6 +125,18 @@ pub(super) fn set_enabled(
     }
     put_event(conn, &switched(&source, disabled), now)?;
     by_id(conn, source.id)
+}
+
+pub(super) fn set_access(
+    conn: &Connection,
+    name: &str,
+    access: &Access,
+) -> Result<Option<Source>, DbError> {
+    let Some(mut source) = by_name(conn, name)? else { return Ok(None) };
+    source.spec.access.clone_from(access);
+    let spec = to_spec(&source.spec)?;
+    conn.execute("UPDATE source SET spec = ?2 WHERE id = ?1", (source.id.0, spec))?;
+    Ok(Some(source))
 }
 
 /// Forgets a source. What it owned passes on or is set aside; articles and history stay.

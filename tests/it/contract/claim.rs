@@ -297,6 +297,7 @@ pub(super) async fn a_source_sets_the_pace_of_its_hosts(open: Open) {
         rate_limit: Some(Duration::from_secs(9)),
         poll_interval: None,
         poll_policy: None,
+        access: Default::default(),
     };
     let source = trial.store.add_source(spec).await.unwrap();
     for at in 0..2 {

@@ -1,7 +1,7 @@
 //! Sources and the tasks they own.
 
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{Code, Kind, Lane, NewTask, Next, Outcome, Status};
+use feedmill::model::{Access, Code, Kind, Lane, NewTask, Next, Outcome, Secret, Status};
 use feedmill::store::{ArticleFilter, SourceError};
 
 use super::Open;
@@ -19,6 +19,24 @@ pub(super) async fn names_are_unique(open: Open) {
     assert!(matches!(nobody, Err(SourceError::Unknown(name)) if name == "b"));
     let (by_id, channels) = trial.store.source(&first.uuid).await.unwrap();
     assert_eq!((by_id, channels.len()), (first, 1));
+}
+
+pub(super) async fn how_a_source_is_asked_can_be_changed(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[FEED]).await;
+    assert!(source.spec.access.is_empty());
+    let access = Access {
+        cookie: Some(Secret::from("id=hunter2".to_owned())),
+        bind: vec!["192.0.2.1".parse().unwrap()],
+        ..Access::default()
+    };
+    let changed = trial.store.set_access("a", access.clone()).await.unwrap();
+    assert_eq!(changed.spec.access, access);
+    let lease = trial.take().await;
+    let cookie = lease.source.unwrap().spec.access.cookie.clone().unwrap();
+    assert_eq!(cookie.expose(), "id=hunter2", "the secret itself comes back");
+    let nobody = trial.store.set_access("b", access).await;
+    assert!(matches!(nobody, Err(SourceError::Unknown(name)) if name == "b"));
 }
 
 pub(super) async fn disabling_parks_and_enabling_resumes(open: Open) {

@@ -193,6 +193,7 @@ impl Trial {
             rate_limit: None,
             poll_interval: None,
             poll_policy: None,
+            access: Default::default(),
         };
         self.store.add_source(new).await.unwrap()
     }

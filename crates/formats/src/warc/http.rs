@@ -8,7 +8,7 @@
 pub fn request_head<'a>(
     method: &str,
     target: &str,
-    headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    headers: impl IntoIterator<Item = (&'a str, impl AsRef<[u8]>)>,
 ) -> Vec<u8> {
     head(&format!("{method} {target} HTTP/1.1"), headers)
 }
@@ -21,7 +21,7 @@ pub fn request_head<'a>(
 pub fn response_head<'a>(
     status: u16,
     reason: &str,
-    headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    headers: impl IntoIterator<Item = (&'a str, impl AsRef<[u8]>)>,
     complete: bool,
 ) -> Vec<u8> {
     let kept = headers.into_iter().filter(|(name, _)| {
@@ -31,11 +31,14 @@ pub fn response_head<'a>(
     head(&format!("HTTP/1.1 {status:03} {reason}"), kept)
 }
 
-fn head<'a>(start: &str, headers: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
+fn head<'a>(
+    start: &str,
+    headers: impl IntoIterator<Item = (&'a str, impl AsRef<[u8]>)>,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     push_line(&mut out, start.as_bytes());
     for (name, value) in headers {
-        push_line(&mut out, &[name.as_bytes(), b": ", value].concat());
+        push_line(&mut out, &[name.as_bytes(), b": ", value.as_ref()].concat());
     }
     out.extend_from_slice(b"\r\n");
     out
@@ -52,7 +55,7 @@ fn push_line(out: &mut Vec<u8>, line: &[u8]) {
 pub struct HttpHead {
     /// The request or status line.
     pub start: String,
-    /// Names as written, values with anything but UTF-8 replaced, in order.
+    /// Names and values as written, each byte one `char` (Latin-1), in order.
     pub headers: Vec<(String, String)>,
 }
 
@@ -61,7 +64,7 @@ impl HttpHead {
     pub(super) fn split(block: &[u8]) -> Option<(Self, &[u8])> {
         let end = block.windows(4).position(|window| window == b"\r\n\r\n")?;
         let (head, rest) = block.split_at_checked(end)?;
-        let text = String::from_utf8_lossy(head);
+        let text: String = head.iter().copied().map(char::from).collect();
         let mut lines = text.split("\r\n");
         let start = lines.next()?.to_owned();
         let headers = lines
@@ -123,7 +126,7 @@ mod tests {
         assert_eq!(head.get("x"), Some("ab: c"));
         assert_eq!(head.status(), None);
         assert_eq!(body, b"body");
-        let response = response_head(404, "Not Found", [], true);
+        let response = response_head(404, "Not Found", [("x", b"")], true);
         assert_eq!(HttpHead::split(&response).unwrap().0.status(), Some(404));
         assert_eq!(HttpHead::split(b"no empty line\r\n"), None);
     }

@@ -338,7 +338,7 @@ mod tests {
     fn segment(body: &[u8]) -> Vec<Vec<u8>> {
         let request = request_head("GET", "/news?a=1", [("host", b"example.com".as_slice())]);
         let response = response_head(200, "OK", [("content-type", b"text/html".as_slice())], true);
-        let not_modified = response_head(304, "Not Modified", [], true);
+        let not_modified = response_head(304, "Not Modified", [("etag", b"1")], true);
         let record = |kind, id, content_type| Record {
             target_uri: (kind != RecordType::Warcinfo).then_some(URI),
             ..Record::new(kind, id, AT, content_type)

@@ -1,0 +1,97 @@
+//! The flags that say how a source is asked, and `feedmill source access`, which changes it.
+
+use std::net::IpAddr;
+
+use super::super::{Context, Failure};
+use crate::model::{Access, Auth, Secret, SecretUrl};
+use crate::sources::check_access;
+
+/// How a source is asked, where that is not everybody's way. A secret may be given as `@FILE`,
+/// which keeps it out of the list of processes and of the shell's history.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "How it is asked")]
+pub(in crate::cli) struct Flags {
+    /// A header line for its own site, as "NAME: VALUE" or @FILE; may be repeated
+    #[arg(long = "header", value_name = "LINE")]
+    headers: Vec<String>,
+    /// The Cookie line for its own site, or @FILE
+    #[arg(long, value_name = "LINE")]
+    cookie: Option<String>,
+    /// A name and password for its own site, as USER:PASSWORD or @FILE
+    #[arg(long, value_name = "USER:PASSWORD", conflicts_with = "bearer")]
+    basic: Option<String>,
+    /// A token for its own site, or @FILE
+    #[arg(long, value_name = "TOKEN")]
+    bearer: Option<String>,
+    /// The User-Agent for its own site
+    #[arg(long, value_name = "AGENT")]
+    user_agent: Option<String>,
+    /// A proxy for its requests, or @FILE [default: as fetch.proxy says]
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    /// An address of this machine to connect from; may be repeated [default: as fetch.bind says]
+    #[arg(long, value_name = "IP")]
+    bind: Vec<IpAddr>,
+}
+
+impl Flags {
+    /// What they say.
+    pub(super) fn access(&self) -> Result<Access, Failure> {
+        let mut access = Access {
+            user_agent: self.user_agent.clone(),
+            cookie: self.cookie.as_deref().map(given).transpose()?.map(Secret::from),
+            proxy: self.proxy.as_deref().map(given).transpose()?.map(SecretUrl::from),
+            bind: self.bind.clone(),
+            ..Access::default()
+        };
+        for line in &self.headers {
+            let line = given(line)?;
+            // A line without a colon has no name, which is refused with advice.
+            let (name, value) = line.split_once(':').unwrap_or(("", &line));
+            let value = Secret::from(value.trim().to_owned());
+            access.headers.insert(name.trim().to_ascii_lowercase(), value);
+        }
+        if let Some(pair) = self.basic.as_deref().map(given).transpose()? {
+            let (user, password) = pair.split_once(':').unwrap_or(("", &pair));
+            let (user, password) = (user.to_owned(), Secret::from(password.to_owned()));
+            access.auth = Some(Auth::Basic { user, password });
+        }
+        if let Some(token) = self.bearer.as_deref().map(given).transpose()? {
+            access.auth = Some(Auth::Bearer(Secret::from(token)));
+        }
+        Ok(access)
+    }
+}
+
+/// A value, or what is in the file that it names. Editors end a file with a newline that is not
+/// part of it.
+fn given(value: &str) -> Result<String, Failure> {
+    let Some(path) = value.strip_prefix('@') else { return Ok(value.to_owned()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::failed("input", format!("cannot read {path}: {error}")))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Replaces how a source is asked.
+pub(super) async fn run(name: &str, flags: &Flags, context: &Context) -> Result<(), Failure> {
+    let access = flags.access()?;
+    check_access(&access)?;
+    let source = context.store().await?.set_access(name, access).await?;
+    let how = told(&source.spec.access).unwrap_or_else(|| "like everybody".to_owned());
+    context.out.done(&source, &format!("{} is asked {how}", source.spec.name))
+}
+
+/// What is set, without secrets; `None` when it is everybody's way.
+pub(super) fn told(access: &Access) -> Option<String> {
+    let mut parts: Vec<String> =
+        access.headers.keys().map(|name| format!("header {name}")).collect();
+    parts.extend(access.user_agent.iter().map(|agent| format!("agent {agent}")));
+    parts.extend(access.cookie.iter().map(|_| "a cookie".to_owned()));
+    parts.extend(access.auth.iter().map(|auth| match auth {
+        Auth::Basic { user, .. } => format!("the password of {user}"),
+        Auth::Bearer(_) => "a token".to_owned(),
+    }));
+    parts.extend(access.proxy.iter().map(|proxy| format!("proxy {proxy}")));
+    parts.extend(access.bind.iter().map(|ip| format!("from {ip}")));
+    (!parts.is_empty()).then(|| format!("with {}", parts.join(", ")))
+}

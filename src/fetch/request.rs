@@ -1,0 +1,255 @@
+//! The header lines of a request: what is sent, and what of it may be seen.
+//!
+//! What a source's publisher gave us goes to the source's own site and nowhere else, whoever sends
+//! us on. Secrets are in what is sent and never in what is recorded.
+
+use feedmill_formats::url as web;
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use super::FetchError;
+use crate::model::{Access, Auth, Headers, Kind, Source, Validators};
+
+/// What stands in the record for a value that is secret.
+const MASK: &[u8] = b"***";
+
+/// Header lines on their way out.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// As sent.
+    pub(super) sent: HeaderMap,
+    /// As recorded.
+    pub(super) recorded: Headers,
+}
+
+/// The lines of a request.
+pub(super) fn lines(
+    url: &Url,
+    kind: Kind,
+    validators: &Validators,
+    agent: &str,
+    source: Option<&Source>,
+) -> Result<Lines, FetchError> {
+    let access = source.filter(|source| is_own_site(source, url)).map(|source| &source.spec.access);
+    let mut lines = Lines::default();
+    // The HTTP library adds this line by itself; the record shows it.
+    lines.recorded.push("host", authority(url).as_bytes());
+    let agent = access.and_then(|access| access.user_agent.as_deref()).unwrap_or(agent);
+    lines.add("user-agent", agent)?;
+    lines.add("accept", accept(kind))?;
+    lines.add("accept-encoding", "gzip, br, zstd, deflate")?;
+    if let Some(etag) = &validators.etag {
+        lines.add("if-none-match", etag)?;
+    }
+    if let Some(date) = &validators.last_modified {
+        lines.add("if-modified-since", date)?;
+    }
+    if let Some(access) = access {
+        lines.add_access(access)?;
+    }
+    Ok(lines)
+}
+
+/// Whether an address is of the source's own site: its registrable domain, and never by plain HTTP
+/// where the source is at home behind TLS.
+fn is_own_site(source: &Source, url: &Url) -> bool {
+    let Ok(home) = web::parse(&source.spec.url) else { return false };
+    let (home_host, host) = (web::host(&home), web::host(url));
+    web::site(&home_host) == web::site(&host)
+        && (url.scheme() == "https" || home.scheme() == "http")
+}
+
+fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+const fn accept(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Feed | Kind::Archive => {
+            "application/rss+xml, application/atom+xml, application/feed+json, application/xml;q=0.9, text/xml;q=0.9, */*;q=0.5"
+        }
+        Kind::Sitemap => "application/xml, text/xml;q=0.9, */*;q=0.5",
+        Kind::Robots => "text/plain, */*;q=0.5",
+        Kind::Enclosure => "*/*",
+        Kind::Probe | Kind::Listing | Kind::Article => {
+            "text/html, application/xhtml+xml;q=0.9, */*;q=0.5"
+        }
+    }
+}
+
+impl Lines {
+    fn add(&mut self, name: &'static str, value: &str) -> Result<(), FetchError> {
+        let bytes = Headers::bytes(value);
+        let value = HeaderValue::from_bytes(&bytes).map_err(|error| bad(name, &error))?;
+        self.sent.append(HeaderName::from_static(name), value);
+        self.recorded.push(name, &bytes);
+        Ok(())
+    }
+
+    fn add_access(&mut self, access: &Access) -> Result<(), FetchError> {
+        for (name, value) in &access.headers {
+            let name =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|error| bad(name, &error))?;
+            self.add_secret(name, value.expose())?;
+        }
+        if let Some(cookie) = &access.cookie {
+            self.add_secret(header::COOKIE, cookie.expose())?;
+        }
+        match &access.auth {
+            Some(Auth::Basic { user, password }) => {
+                let pair = format!("{user}:{}", password.expose());
+                self.add_secret(
+                    header::AUTHORIZATION,
+                    &format!("Basic {}", base64(pair.as_bytes())),
+                )
+            }
+            Some(Auth::Bearer(token)) => {
+                self.add_secret(header::AUTHORIZATION, &format!("Bearer {}", token.expose()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A source's own line takes the place of ours.
+    fn add_secret(&mut self, name: HeaderName, value: &str) -> Result<(), FetchError> {
+        let mut value = HeaderValue::from_bytes(value.as_bytes())
+            .map_err(|error| bad(name.as_str(), &error))?;
+        value.set_sensitive(true);
+        self.recorded.0.retain(|(have, _)| have != name.as_str());
+        self.recorded.push(name.as_str(), MASK);
+        self.sent.insert(name, value);
+        Ok(())
+    }
+}
+
+/// Never tells the value: it may be a secret.
+fn bad(name: &str, error: &dyn std::error::Error) -> FetchError {
+    FetchError::BadRequest(format!("header {name}: {error}"))
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits = [0, 1, 2].iter().fold(0_usize, |bits, &at| {
+            bits << 8 | usize::from(group.get(at).copied().unwrap_or_default())
+        });
+        for place in 0..4 {
+            let digit = DIGITS.get(bits >> (18 - 6 * place) & 0x3f).copied().unwrap_or_default();
+            text.push(if place > group.len() { '=' } else { char::from(digit) });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{IngestionMode, NewSource, Secret, SourceId, Ts};
+
+    fn secret(text: &str) -> Secret {
+        Secret::from(text.to_owned())
+    }
+
+    fn source(home: &str) -> Source {
+        Source {
+            id: SourceId(1),
+            uuid: "alder".into(),
+            spec: NewSource {
+                name: "alder".into(),
+                url: home.into(),
+                feed_urls: Vec::new(),
+                sitemap_urls: Vec::new(),
+                ingestion_mode: IngestionMode::Feed,
+                category: None,
+                priority: 5,
+                rate_limit: None,
+                poll_interval: None,
+                poll_policy: None,
+                access: Access {
+                    user_agent: Some("Alder/1".into()),
+                    headers: [("x-key", "hunter1"), ("accept", "text/hunter2")]
+                        .map(|(name, value)| (name.to_owned(), secret(value)))
+                        .into(),
+                    cookie: Some(secret("id=hunter3")),
+                    auth: Some(Auth::Basic { user: "ann".into(), password: secret("hunter4") }),
+                    ..Access::default()
+                },
+            },
+            enabled_at: None,
+            disable_reason: None,
+            created_at: Ts::from_ms(0),
+        }
+    }
+
+    fn asked(url: &str, home: &str) -> Lines {
+        let url = Url::parse(url).unwrap();
+        lines(&url, Kind::Feed, &Validators::default(), "House/1", Some(&source(home))).unwrap()
+    }
+
+    #[test]
+    fn the_own_site_gets_what_its_publisher_gave_us() {
+        let home = "https://www.alder.example/";
+        for (url, is_own) in [
+            ("https://www.alder.example/feed", true),
+            ("https://feeds.alder.example/feed", true),
+            ("https://alder.example./feed", true),
+            ("http://www.alder.example/feed", false),
+            ("https://alder.example.com/feed", false),
+            ("https://balder.example/feed", false),
+            ("https://192.0.2.1/feed", false),
+        ] {
+            let sent = asked(url, home).sent;
+            let expected = if is_own { "Alder/1" } else { "House/1" };
+            assert_eq!(sent["user-agent"], expected, "{url}");
+            for name in ["x-key", "cookie", "authorization"] {
+                assert_eq!(sent.contains_key(name), is_own, "{url} {name}");
+            }
+        }
+        let elsewhere = asked("https://b.co.uk/", "https://a.co.uk/").sent;
+        assert!(!elsewhere.contains_key("cookie"), "a public suffix is no site");
+    }
+
+    #[test]
+    fn secrets_are_sent_and_not_recorded() {
+        let lines = asked("https://alder.example/feed", "https://alder.example/");
+        assert_eq!(lines.sent["authorization"], "Basic YW5uOmh1bnRlcjQ=");
+        assert_eq!(lines.sent["accept"], "text/hunter2");
+        assert_eq!(lines.sent.get_all("accept").iter().count(), 1);
+        for name in ["x-key", "accept", "cookie", "authorization"] {
+            assert_eq!(lines.recorded.get(name), Some("***"), "{name}");
+        }
+        assert_eq!(lines.recorded.get("host"), Some("alder.example"));
+        assert!(!format!("{lines:?}").contains("hunter"), "{lines:?}");
+    }
+
+    #[test]
+    fn validators_are_echoed_byte_for_byte() {
+        let mut kept = Headers::default();
+        kept.push("etag", b"W/\"caf\xe9\"");
+        let etag = kept.get("etag").map(str::to_owned);
+        let validators = Validators { etag, last_modified: Some("yesterday, about noon".into()) };
+        let url = Url::parse("https://alder.example:8443/").unwrap();
+        let lines = lines(&url, Kind::Feed, &validators, "House/1", None).unwrap();
+        assert_eq!(lines.sent["if-none-match"].as_bytes(), b"W/\"caf\xe9\"");
+        assert_eq!(lines.sent["if-modified-since"], "yesterday, about noon");
+        assert_eq!(lines.recorded.get("host"), Some("alder.example:8443"));
+    }
+
+    #[test]
+    fn base64_is_as_the_rfc_has_it() {
+        for (text, code) in [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(text.as_bytes()), code, "{text}");
+        }
+    }
+}

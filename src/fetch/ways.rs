@@ -1,0 +1,127 @@
+//! The ways out: directly, from one of our addresses, or through a proxy. Each way has its own pool
+//! of connections, by scheme, host and port.
+//!
+//! A proxy from the environment is never used: it would resolve names past the guard.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use feedmill_formats::url as web;
+use url::Url;
+
+use super::guard::PastProxy;
+use super::{FetchError, Guard};
+use crate::config::SecretUrl;
+use crate::model::{Source, UrlHash};
+
+/// Header lines that an answer may have at the most.
+const MAX_HEADERS: usize = 256;
+/// Bytes that the head of an answer may have at the most.
+pub(super) const MAX_HEAD: u32 = 64 * 1024;
+
+/// The way of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Way {
+    pub(super) proxy: Option<String>,
+    bind: Option<IpAddr>,
+}
+
+impl Way {
+    /// The source's own way where it has one, else the house's.
+    pub(super) fn of(
+        url: &Url,
+        proxy: &SecretUrl,
+        bind: &[IpAddr],
+        source: Option<&Source>,
+    ) -> Self {
+        let access = source.map(|source| &source.spec.access);
+        let proxy = access.and_then(|access| access.proxy.as_ref()).unwrap_or(proxy).expose();
+        let own = access.map(|access| access.bind.as_slice()).filter(|bind| !bind.is_empty());
+        Self {
+            proxy: (!proxy.is_empty()).then(|| proxy.to_owned()),
+            bind: sticky(own.unwrap_or(bind), &web::host(url)),
+        }
+    }
+}
+
+/// The address that a host always gets. An address that is added or taken away moves no host
+/// but those that it gains or leaves.
+fn sticky(bind: &[IpAddr], host: &str) -> Option<IpAddr> {
+    bind.iter().copied().max_by_key(|ip| UrlHash::of(&format!("{host} {ip}")).head())
+}
+
+/// One pool for each way that was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct Ways {
+    guard: Guard,
+    connect_timeout: Duration,
+    pools: Arc<Mutex<HashMap<Way, reqwest::Client>>>,
+}
+
+impl Ways {
+    pub(super) fn new(guard: Guard, connect_timeout: Duration) -> Self {
+        Self { guard, connect_timeout, pools: Arc::default() }
+    }
+
+    /// The pool of a way.
+    pub(super) fn pool(&self, way: Way) -> Result<reqwest::Client, FetchError> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pool) = pools.get(&way) {
+            return Ok(pool.clone());
+        }
+        let pool = self.build(&way)?;
+        pools.insert(way, pool.clone());
+        Ok(pool)
+    }
+
+    fn build(&self, way: &Way) -> Result<reqwest::Client, FetchError> {
+        #[expect(clippy::disallowed_methods, reason = "this is fetch::Client")]
+        let mut builder = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .no_proxy()
+            .local_address(way.bind)
+            .connect_timeout(self.connect_timeout)
+            .pool_max_idle_per_host(2)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .http1_max_headers(MAX_HEADERS)
+            .http2_max_header_list_size(MAX_HEAD);
+        builder = match &way.proxy {
+            None => builder.dns_resolver(self.guard.clone()),
+            Some(proxy) => {
+                // Not told further: the address of a proxy may hold a password.
+                let unusable = || FetchError::BadRequest("the proxy's address is unusable".into());
+                let host = Url::parse(proxy).ok().and_then(|url| url.host_str().map(str::to_owned));
+                let names =
+                    PastProxy { guard: self.guard.clone(), proxy: host.ok_or_else(unusable)? };
+                let proxy = reqwest::Proxy::all(proxy).map_err(|_| unusable())?;
+                builder.dns_resolver(names).proxy(proxy)
+            }
+        };
+        builder.build().map_err(|error| FetchError::BadRequest(super::client::chain(&error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_keeps_its_address() {
+        let all: Vec<IpAddr> = (1..=4).map(|n| IpAddr::from([192, 0, 2, n])).collect();
+        let fewer = all.split_last().unwrap().1;
+        let mut used = std::collections::HashSet::new();
+        for n in 0..200 {
+            let host = format!("host{n}.example");
+            let had = sticky(&all, &host).unwrap();
+            assert_eq!(sticky(&all, &host), Some(had));
+            assert!(!fewer.contains(&had) || sticky(fewer, &host) == Some(had), "{host} moved");
+            used.insert(had);
+        }
+        assert_eq!(used.len(), all.len());
+        assert_eq!(sticky(&[], "host.example"), None);
+    }
+}
