@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use feedmill_formats::url::KeyRules;
 
-use crate::archive::{self, Archive, ArchiveError};
+use crate::archive::{self, Archive, ArchiveError, Bucket, Reader, Remote};
 use crate::clock::Clock;
 use crate::config::{Config, Group, OnThreshold, Policy as Choose, Sink as SinkConfig};
 use crate::db::transfer::{self, TransferError};
@@ -356,6 +356,20 @@ fn archive_settings(config: &Config) -> archive::Settings {
         gzip_level: config.archive.gzip_level,
         agent: config.user_agent(),
     }
+}
+
+/// What reads the archive, also beside an engine.
+pub fn reader(config: &Config) -> Result<Reader, ArchiveError> {
+    let settings = &config.archive;
+    let bucket = Bucket {
+        url: settings.url.clone(),
+        endpoint: settings.endpoint.clone(),
+        region: settings.region.clone(),
+        access_key: settings.access_key.clone(),
+        secret_key: settings.secret_key.expose().to_owned(),
+    };
+    let remote = (!bucket.url.is_empty()).then(|| Remote::new(&bucket)).transpose()?;
+    Ok(Reader::new(config.archive_dir(), remote))
 }
 
 /// The client, and the guard that it stands behind.

@@ -4,6 +4,7 @@ use clap::error::ErrorKind;
 
 use crate::app::AppError;
 use crate::app::carry::CarryError;
+use crate::archive::ArchiveError;
 use crate::config::ConfigError;
 use crate::db::DbError;
 use crate::sources::SpecError;
@@ -52,6 +53,12 @@ impl From<AppError> for Failure {
 
 impl From<CarryError> for Failure {
     fn from(error: CarryError) -> Self {
+        Self::failed(error.code(), error.to_string())
+    }
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Self {
         Self::failed(error.code(), error.to_string())
     }
 }
