@@ -3,7 +3,10 @@
 
 pub mod backup;
 pub mod carry;
+pub mod keep;
 mod price;
+pub mod raw;
+pub mod replay;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -194,6 +197,10 @@ pub async fn run(
         clock.clone(),
         upkeep_stop.clone(),
     ));
+    let keeper =
+        keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;
+    let keeping = keeper.keep(upkeep_stop.clone());
+    let keeping = upkeep.spawn(keeping);
     let committing = TaskTracker::new();
     let hold = Hold::new(Arc::clone(&progress));
     let committer =
@@ -232,6 +239,13 @@ pub async fn run(
         tracing::warn!("a sink is behind; it goes on at the next start");
     }
     archive.close()?;
+    if let Ok(mut keeper) = keeping.await {
+        match tokio::time::timeout(LAST_DELIVERY, keeper.bring_away()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "segments wait here for the next start"),
+            Err(_) => tracing::warn!("segments wait here for the next start"),
+        }
+    }
     store.close().await;
     drop(locks);
     ran?;

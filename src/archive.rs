@@ -24,7 +24,7 @@ use std::time::Duration;
 use feedmill_formats::warc::Digest;
 
 use crate::clock::Clock;
-use crate::model::{Exchange, RawRef};
+use crate::model::{Exchange, RawRef, Ts, new_uuid};
 use segment::{Known, Segment, sync_dir};
 
 pub use carry::{Carried, carry};
@@ -108,7 +108,7 @@ impl ArchiveError {
         move |source| Self::Io { path, source }
     }
 
-    fn damaged(raw: &RawRef, message: impl ToString) -> Self {
+    fn damaged(raw: &RawRef, message: &(impl ToString + ?Sized)) -> Self {
         let (segment, offset) = (raw.segment.clone(), raw.offset);
         Self::Damaged { segment, offset, message: message.to_string() }
     }
@@ -302,6 +302,12 @@ impl Archive {
             Err(error) => Err(ArchiveError::io(&path)(error)),
         }
     }
+}
+
+/// The member that begins a WARC file: who wrote it.
+#[must_use]
+pub fn warcinfo(name: &str, agent: &str, now: Ts) -> Vec<u8> {
+    segment::info(name, &segment::record_id(new_uuid(now)), now, agent, 6)
 }
 
 /// Whether a later payload may be a revisit of this one, or this one of an earlier.

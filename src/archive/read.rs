@@ -12,7 +12,7 @@ use bytes::Bytes;
 use feedmill_formats::warc::{self, Fields, HttpHead, OwnedRecord, Record, RecordType};
 
 use super::{ArchiveError, OPEN, Remote};
-use crate::model::RawRef;
+use crate::model::{RawRef, Truncation};
 
 /// More than a request takes in a segment.
 const REQUEST_ROOM: u64 = 64 * 1024;
@@ -42,6 +42,16 @@ pub struct Stored {
     /// The gzip members of the record, or of one that needs no other for its payload, and of the
     /// request.
     pub members: (Vec<u8>, Vec<u8>),
+}
+
+impl Stored {
+    /// Why the body is not whole.
+    #[must_use]
+    pub fn truncated(&self) -> Option<Truncation> {
+        let told = self.fields.get("WARC-Truncated")?;
+        let all = [Truncation::Length, Truncation::Time, Truncation::Disconnect];
+        all.into_iter().find(|why| why.as_str() == told)
+    }
 }
 
 impl Reader {
@@ -112,7 +122,7 @@ impl Reader {
         let (dir, segment, wanted) = (self.dir.clone(), raw.segment.clone(), range.clone());
         let here = move || read_here(&dir, &segment, &wanted);
         let here = tokio::task::spawn_blocking(here).await;
-        if let Some(bytes) = here.map_err(|error| ArchiveError::damaged(raw, error))?? {
+        if let Some(bytes) = here.map_err(|error| ArchiveError::damaged(raw, &error))?? {
             return Ok(bytes.into());
         }
         let there = match &self.remote {
@@ -120,6 +130,12 @@ impl Reader {
             None => None,
         };
         there.ok_or_else(|| missing(&self.dir, self.remote.as_ref(), &raw.segment))
+    }
+
+    /// Whether a segment is being written here.
+    #[must_use]
+    pub fn is_open(&self, segment: &str) -> bool {
+        self.dir.join(format!("{segment}{OPEN}")).exists()
     }
 
     /// A whole segment to be read from its start; one that is only in the bucket is fetched into a
@@ -183,7 +199,7 @@ fn read_here(
 
 fn record(raw: &RawRef, member: &[u8]) -> Result<OwnedRecord, ArchiveError> {
     let record =
-        warc::read_member(member, LARGEST).map_err(|error| ArchiveError::damaged(raw, error))?;
+        warc::read_member(member, LARGEST).map_err(|error| ArchiveError::damaged(raw, &error))?;
     if record.intact() {
         Ok(record)
     } else {

@@ -138,7 +138,7 @@ mod tests {
             prop_assert!(size == 0 || left.len() as u64 * 10 <= size);
             // The last that went was old, or one too many.
             if let Some((name, why)) = gone.last() {
-                let days = days[name[1..].parse::<usize>().unwrap()];
+                let days = days[name.trim_start_matches('s').parse::<usize>().unwrap()];
                 let too_many = size > 0 && (left.len() as u64 + 1) * 10 > size;
                 let is_old = age > 0 && days >= age;
                 prop_assert!((*why == Why::Size && too_many) || (*why == Why::Age && is_old));

@@ -4,6 +4,7 @@ use clap::error::ErrorKind;
 
 use crate::app::AppError;
 use crate::app::carry::CarryError;
+use crate::app::raw::RawError;
 use crate::archive::ArchiveError;
 use crate::config::ConfigError;
 use crate::db::DbError;
@@ -59,6 +60,12 @@ impl From<CarryError> for Failure {
 
 impl From<ArchiveError> for Failure {
     fn from(error: ArchiveError) -> Self {
+        Self::failed(error.code(), error.to_string())
+    }
+}
+
+impl From<RawError> for Failure {
+    fn from(error: RawError) -> Self {
         Self::failed(error.code(), error.to_string())
     }
 }
