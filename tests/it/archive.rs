@@ -12,12 +12,14 @@ use std::time::Duration;
 
 use feedmill::app::replay::{Changes, Replay, Wanted};
 use feedmill::app::{self, keep, raw};
+use feedmill::archive::{Archive, Settings};
 use feedmill::clock::Clock;
 use feedmill::db::Connection;
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{EventKind, FetchRecord, Kind, Ts};
+use feedmill::model::{EventKind, Exchange, FetchRecord, Headers, Kind, Truncation, Ts, new_uuid};
 use feedmill::store::{FetchFilter, Store};
 use feedmill_formats::warc::{self, RecordType};
+use serde_json::Value;
 
 use crate::support::World;
 
@@ -279,7 +281,7 @@ async fn the_command_line_shows_bytes_and_says_when_they_are_gone() {
     let headers = String::from_utf8(show(&["--headers"]).stdout).unwrap();
     assert!(headers.starts_with("GET /") && headers.contains("\nHTTP/1.1 200 OK\n"), "{headers}");
     let by_id = feedmill(&["raw", "show", &fetch.id.to_string(), "--json"]);
-    let value: serde_json::Value = serde_json::from_slice(&by_id.stdout).unwrap();
+    let value: Value = serde_json::from_slice(&by_id.stdout).unwrap();
     assert_eq!(value["fetch"]["url"], story.as_str());
     let verified = feedmill(&["raw", "verify"]);
     assert!(verified.status.success(), "{verified:?}");
@@ -380,4 +382,75 @@ async fn a_bucket_that_is_away_holds_up_nothing() {
     let reader = app::reader(&world.config).unwrap();
     let fetch = fetches(&*world.store).await.remove(0);
     reader.stored(fetch.raw.as_ref().unwrap()).await.unwrap();
+}
+
+/// Another's reader of WARC files, which `FEEDMILL_TEST_WARCIO` names; `None` where there is none.
+fn warcio(args: &[&str]) -> Option<Vec<u8>> {
+    let program = std::env::var("FEEDMILL_TEST_WARCIO").ok().filter(|name| name != "off")?;
+    let output = std::process::Command::new(program).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {told}{output:?}");
+    Some(output.stdout)
+}
+
+#[test]
+fn others_read_what_we_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        dir: dir.path().to_owned(),
+        segment_size: 1 << 30,
+        segment_age: Duration::from_hours(1),
+        gzip_level: 6,
+        agent: "test".into(),
+    };
+    let now = Ts::from_ms(1_800_000_000_000);
+    let archive = Archive::open(settings, Clock::manual(now)).unwrap();
+    let body = |n: u8| (0..3_000_u32).map(|at| at.to_le_bytes()[1] ^ n).collect::<Vec<u8>>();
+    let cuts =
+        [None, Some(Truncation::Length), Some(Truncation::Time), Some(Truncation::Disconnect)];
+    let mut kept = Vec::new();
+    for (n, truncated) in cuts.into_iter().chain([None, None]).enumerate() {
+        let exchange = Exchange {
+            id: new_uuid(now),
+            url: format!("https://example.com/{n}"),
+            request: Headers::default(),
+            status: 200,
+            reason: "OK".into(),
+            headers: Headers::default(),
+            // The last but one is the first again.
+            body: body(if n == 4 { 0 } else { n as u8 }).into(),
+            truncated,
+            remote: Some([192, 0, 2, 1].into()),
+            began: now,
+            ended: now,
+            elapsed: Duration::ZERO,
+        };
+        kept.push((archive.append(&exchange).unwrap(), exchange));
+    }
+    archive.close().unwrap();
+    let path = dir.path().join(&kept[0].0.segment).display().to_string();
+    if warcio(&["check", "-v", &path]).is_none() {
+        return;
+    }
+    let fields = "warc-type,offset,warc-truncated,warc-refers-to-target-uri";
+    let index = String::from_utf8(warcio(&["index", "-f", fields, &path]).unwrap()).unwrap();
+    let answers = index.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let answers: Vec<_> = answers
+        .filter(|line| matches!(line["warc-type"].as_str(), Some("response" | "revisit")))
+        .collect();
+    assert_eq!(answers.len(), kept.len());
+    for ((raw, exchange), line) in kept.iter().zip(&answers) {
+        let at = raw.offset.to_string();
+        assert_eq!(line["offset"], at.as_str());
+        let why = exchange.truncated.map(|why| Value::from(why.as_str()));
+        assert_eq!(line.get("warc-truncated"), why.as_ref());
+        let payload = warcio(&["extract", "--payload", &path, &at]).unwrap();
+        if line["warc-type"] == "revisit" {
+            assert_eq!(line["warc-refers-to-target-uri"], kept[0].1.url.as_str());
+            assert!(payload.is_empty());
+        } else {
+            assert_eq!(payload, exchange.body, "byte for byte");
+        }
+    }
+    assert_eq!(answers[4]["warc-type"], "revisit");
 }
