@@ -3,7 +3,10 @@
 
 pub mod backup;
 pub mod carry;
+pub mod keep;
 mod price;
+pub mod raw;
+pub mod replay;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use feedmill_formats::url::KeyRules;
 
-use crate::archive::{self, Archive, ArchiveError};
+use crate::archive::{self, Archive, ArchiveError, Bucket, Reader, Remote};
 use crate::clock::Clock;
 use crate::config::{Config, Group, OnThreshold, Policy as Choose, Sink as SinkConfig};
 use crate::db::transfer::{self, TransferError};
@@ -201,6 +204,10 @@ pub async fn run(
         clock.clone(),
         upkeep_stop.clone(),
     ));
+    let keeper =
+        keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;
+    let keeping = keeper.keep(upkeep_stop.clone());
+    let keeping = upkeep.spawn(keeping);
     let committing = TaskTracker::new();
     let hold = Hold::new(Arc::clone(&progress));
     let committer =
@@ -239,6 +246,13 @@ pub async fn run(
         tracing::warn!("a sink is behind; it goes on at the next start");
     }
     archive.close()?;
+    if let Ok(mut keeper) = keeping.await {
+        match tokio::time::timeout(LAST_DELIVERY, keeper.bring_away()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "segments wait here for the next start"),
+            Err(_) => tracing::warn!("segments wait here for the next start"),
+        }
+    }
     store.close().await;
     drop(locks);
     ran?;
@@ -359,6 +373,20 @@ fn archive_settings(config: &Config) -> archive::Settings {
         gzip_level: config.archive.gzip_level,
         agent: config.user_agent(),
     }
+}
+
+/// What reads the archive, also beside an engine.
+pub fn reader(config: &Config) -> Result<Reader, ArchiveError> {
+    let settings = &config.archive;
+    let bucket = Bucket {
+        url: settings.url.clone(),
+        endpoint: settings.endpoint.clone(),
+        region: settings.region.clone(),
+        access_key: settings.access_key.clone(),
+        secret_key: settings.secret_key.expose().to_owned(),
+    };
+    let remote = (!bucket.url.is_empty()).then(|| Remote::new(&bucket)).transpose()?;
+    Ok(Reader::new(config.archive_dir(), remote))
 }
 
 /// The client, and the guard that it stands behind.

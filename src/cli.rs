@@ -25,6 +25,8 @@ mod once;
 mod out;
 mod parse;
 mod places;
+mod raw;
+mod replay;
 mod restore;
 mod run;
 mod select;
@@ -109,6 +111,9 @@ enum Command {
     Host(host::Command),
     #[command(subcommand)]
     Article(article::Command),
+    #[command(subcommand)]
+    Raw(raw::Command),
+    Replay(replay::Args),
     Explain(explain::Args),
     Parse(parse::Args),
     #[command(subcommand)]
@@ -175,6 +180,8 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Frontier(command) => frontier::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,
+        Command::Raw(command) => raw::run(command, context).await,
+        Command::Replay(args) => replay::run(args, context).await,
         Command::Explain(args) => explain::run(args, context).await,
         Command::Parse(args) => parse::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,

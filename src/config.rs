@@ -221,12 +221,24 @@ pub struct Sitemap {
     pub max_age: Span,
 }
 
-/// The responses as they came, in WARC segments.
+/// The responses as they came, in WARC segments, here and if wanted in a bucket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Archive {
     /// Directory of the segments. Empty for `archive` in `data_dir`.
     pub dir: PathBuf,
+    /// Bucket that closed segments are brought to, as `s3://BUCKET/PREFIX`. Empty for none.
+    pub url: String,
+    /// Address of the S3 service. Empty for Amazon's, or for `AWS_ENDPOINT_URL`.
+    pub endpoint: String,
+    /// Region of the bucket. Empty for `AWS_REGION`.
+    pub region: String,
+    /// Access key of the bucket. Empty for `AWS_ACCESS_KEY_ID`, or what the machine itself is given.
+    pub access_key: String,
+    /// Secret that goes with the access key.
+    pub secret_key: Secret,
+    /// How long a segment stays here too after it was begun, once it is in the bucket.
+    pub keep_local: Span,
     /// A segment is closed when it has grown to this size…
     pub segment_size: Size,
     /// …or when it has been open for this long.
@@ -241,6 +253,12 @@ pub struct Archive {
 pub struct Retention {
     /// Work pauses while the disk has less free space than this.
     pub min_free: Size,
+    /// How long responses are kept as they came; 0 for ever. Articles and entries stay.
+    pub raw_age: Span,
+    /// How many of its last documents each feed keeps beyond that age.
+    pub raw_per_feed: u32,
+    /// Largest size of all segments together; 0 for any. The oldest go first, whatever is in them.
+    pub raw_size: Size,
 }
 
 /// What else a sink has depends on its `kind`.
@@ -394,6 +412,12 @@ impl Default for Archive {
     fn default() -> Self {
         Self {
             dir: PathBuf::new(),
+            url: String::new(),
+            endpoint: String::new(),
+            region: String::new(),
+            access_key: String::new(),
+            secret_key: Secret::default(),
+            keep_local: Span::hours(24),
             segment_size: Size::megabytes(256),
             segment_age: Span::hours(6),
             gzip_level: 6,
@@ -403,7 +427,12 @@ impl Default for Archive {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { min_free: Size::megabytes(500) }
+        Self {
+            min_free: Size::megabytes(500),
+            raw_age: Span::hours(30 * 24),
+            raw_per_feed: 10,
+            raw_size: Size::bytes(0),
+        }
     }
 }
 

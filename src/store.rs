@@ -7,6 +7,7 @@
 pub mod apply;
 mod forms;
 pub mod postgres;
+mod raw;
 pub mod sqlite;
 
 use async_trait::async_trait;
@@ -23,6 +24,7 @@ use crate::model::{
 };
 
 pub use postgres::PgStore;
+pub use raw::{FetchFilter, MovedRaw, Reread, SegmentUse};
 pub use sqlite::SqliteStore;
 
 /// Discoveries that go into one commit at the most; more go ahead in chunks.
@@ -208,6 +210,26 @@ pub trait Store: Frontier {
 
     /// The last fetches of a task, newest first.
     async fn fetches(&self, task: TaskId, limit: usize) -> Result<Vec<FetchRecord>, DbError>;
+
+    /// Fetches by filter, in the order of their time.
+    async fn find_fetches(&self, filter: FetchFilter) -> Result<Vec<FetchRecord>, DbError>;
+
+    /// Segments of the archive that fetches refer to, oldest first.
+    async fn segments(&self) -> Result<Vec<SegmentUse>, DbError>;
+
+    /// Fetches in a segment that are among the last `per_feed` documents of their feed.
+    async fn needed(&self, segment: &str, per_feed: u32) -> Result<Vec<FetchRecord>, DbError>;
+
+    /// Notes where bytes are now that were copied; of fetches that are no longer there, nothing.
+    async fn move_raw(&self, moved: Vec<MovedRaw>) -> Result<(), DbError>;
+
+    /// Notes that the bytes of a segment are no longer kept, of so many fetches at the most; how
+    /// many there were.
+    async fn forget_segment(&self, segment: &str, limit: usize) -> Result<u64, DbError>;
+
+    /// Keeps what was read again in archived bytes, where it is different and nothing later is
+    /// kept; how many entries and articles that were. Tasks stay as they are.
+    async fn reread(&self, read: Reread) -> Result<u64, DbError>;
 
     /// Events after a place in the log, in order.
     async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError>;

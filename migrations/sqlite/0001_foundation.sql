@@ -165,6 +165,7 @@ CREATE TABLE fetch(
   body_sha256 TEXT,
   segment TEXT, offset INTEGER, length INTEGER) WITHOUT ROWID;
 CREATE INDEX fetch_task ON fetch(task_id, at);
+CREATE INDEX fetch_segment ON fetch(segment, offset) WHERE segment IS NOT NULL;
 
 CREATE TABLE event(
   seq INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -44,7 +44,7 @@ pub(super) struct List {
 
 /// A point in time, or how long ago it was.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Since {
+pub(super) enum Since {
     Ago(Span),
     At(Ts),
 }
@@ -61,7 +61,7 @@ impl std::str::FromStr for Since {
 }
 
 impl Since {
-    fn from(self, now: Ts) -> Ts {
+    pub(super) fn from(self, now: Ts) -> Ts {
         match self {
             Self::Ago(span) => now.before(span.duration()),
             Self::At(at) => at,

@@ -4,6 +4,8 @@ use clap::error::ErrorKind;
 
 use crate::app::AppError;
 use crate::app::carry::CarryError;
+use crate::app::raw::RawError;
+use crate::archive::ArchiveError;
 use crate::config::ConfigError;
 use crate::db::DbError;
 use crate::sources::SpecError;
@@ -52,6 +54,18 @@ impl From<AppError> for Failure {
 
 impl From<CarryError> for Failure {
     fn from(error: CarryError) -> Self {
+        Self::failed(error.code(), error.to_string())
+    }
+}
+
+impl From<ArchiveError> for Failure {
+    fn from(error: ArchiveError) -> Self {
+        Self::failed(error.code(), error.to_string())
+    }
+}
+
+impl From<RawError> for Failure {
+    fn from(error: RawError) -> Self {
         Self::failed(error.code(), error.to_string())
     }
 }

@@ -68,6 +68,16 @@ impl Out {
         print(&text.map_err(|error| Failure::failed("json", error.to_string()))?)
     }
 
+    /// Writes bytes as they are; a terminal gets no control characters.
+    pub(super) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        if stdout.is_terminal() {
+            drop(stdout);
+            return print(&text::plain(&String::from_utf8_lossy(bytes)));
+        }
+        written(stdout.write_all(bytes).and_then(|()| stdout.flush())).map(drop)
+    }
+
     /// Prints a line of JSON for each; false when nobody reads on.
     pub(super) fn lines(&self, values: &[impl Serialize]) -> Result<bool, Failure> {
         let mut text = String::new();
@@ -174,8 +184,11 @@ fn print(text: &str) -> Result<(), Failure> {
 fn put(text: &str) -> Result<bool, Failure> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let mut stdout = io::stdout().lock();
-    let written = write!(stdout, "{text}{end}").and_then(|()| stdout.flush());
-    match written {
+    written(write!(stdout, "{text}{end}").and_then(|()| stdout.flush()))
+}
+
+fn written(done: io::Result<()>) -> Result<bool, Failure> {
+    match done {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::failed("output", format!("cannot write the result: {error}"))),
         Ok(()) => Ok(true),

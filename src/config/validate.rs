@@ -180,6 +180,14 @@ impl Found {
         self.within("archive.segment_size", archive.segment_size, sizes);
         self.positive("archive.segment_age", archive.segment_age);
         self.within("archive.gzip_level", archive.gzip_level, 1..=9);
+        let bucket = archive.url.strip_prefix("s3://").unwrap_or_default();
+        if !archive.url.is_empty() && bucket.split('/').next().is_none_or(str::is_empty) {
+            self.refuse("archive.url", "names no bucket: write s3://BUCKET/PREFIX, or nothing");
+        }
+        if archive.access_key.is_empty() != archive.secret_key.expose().is_empty() {
+            let message = "goes with `archive.secret_key`: set both, or neither";
+            self.refuse("archive.access_key", message);
+        }
     }
 
     fn sinks(&mut self, config: &Config) {
@@ -219,7 +227,7 @@ mod tests {
 
     #[test]
     fn each_rule_refuses_and_says_what_to_do() {
-        let cases: [Case; 24] = [
+        let cases: [Case; 27] = [
             (|c| c.data_dir = "".into(), "data_dir", "name a directory"),
             (|c| c.fetch.workers = 0, "fetch.workers", "is 0: choose 1 to 1000"),
             (|c| c.fetch.workers = 1001, "fetch.workers", "is 1001: choose 1 to 1000"),
@@ -250,6 +258,9 @@ mod tests {
             (|c| c.archive.gzip_level = 0, "archive.gzip_level", "choose 1 to 9"),
             (|c| c.archive.gzip_level = 10, "archive.gzip_level", "choose 1 to 9"),
             (|c| c.archive.segment_size = Size::bytes(1), "archive.segment_size", "choose 1MB to"),
+            (|c| c.archive.url = "/mnt/archive".into(), "archive.url", "write s3://BUCKET"),
+            (|c| c.archive.url = "s3:///news".into(), "archive.url", "names no bucket"),
+            (|c| c.archive.access_key = "me".into(), "archive.access_key", "set both"),
             (
                 |c| drop(c.sinks.insert("two".into(), Sink::Ndjson { dir: "".into() })),
                 "sinks.two.dir",

@@ -6,8 +6,8 @@
 use serde_json::json;
 
 use crate::model::{
-    ArticleFact, ArticleId, ArticleRow, Code, EntryFact, EntryRow, EventKind, NewEvent, SourceId,
-    Task, TaskId, Ts,
+    ArticleFact, ArticleId, ArticleRow, Code, EntryFact, EntryRow, EventKind, FetchId, NewEvent,
+    SourceId, Task, TaskId, Ts,
 };
 
 /// What a poll's fact does to an entry.
@@ -35,19 +35,7 @@ pub fn entry(
         seen_count: seen_count.saturating_add(1),
         fetch: fact.fetch,
     };
-    let event = kind.map(|kind| NewEvent {
-        kind,
-        subject: row.id.to_string(),
-        source,
-        payload: json!({
-            "entry_uid": row.entry.uid,
-            "feed_id": feed,
-            "published": row.entry.published,
-            "canonical_link": row.entry.canonical_link,
-            "raw_refs": row.fetch.iter().map(|id| json!({"fetch_id": id})).collect::<Vec<_>>(),
-            "ingested_at": at,
-        }),
-    });
+    let event = kind.map(|kind| entry_event(kind, &row, source, at));
     (row, event)
 }
 
@@ -87,7 +75,102 @@ pub fn article(
         last_seen: at,
         fetch: fact.fetch,
     };
-    let event = kind.map(|kind| NewEvent {
+    let event = kind.map(|kind| article_event(kind, &row, at));
+    (row, event)
+}
+
+/// What reading an archived document again does to an entry: nothing when it says nothing else, or
+/// when a later fetch brought what is kept. `at` is when the document was fetched.
+#[must_use]
+pub fn entry_again(
+    previous: Option<EntryRow>,
+    fact: &EntryFact,
+    feed: TaskId,
+    source: Option<SourceId>,
+    at: Ts,
+    now: Ts,
+) -> Option<(EntryRow, NewEvent)> {
+    let fact = fact.clone();
+    let (kind, row) = match previous {
+        None => {
+            let EntryFact { id, entry, content_hash, fetch, .. } = fact;
+            let (first_seen, last_seen, seen_count) = (at, at, 1);
+            let row = EntryRow {
+                id,
+                feed_id: feed,
+                entry,
+                content_hash,
+                first_seen,
+                last_seen,
+                seen_count,
+                fetch,
+            };
+            (EventKind::EntryNew, row)
+        }
+        Some(row) if is_later(row.fetch, fact.fetch) => return None,
+        Some(row) if row.entry == fact.entry && row.content_hash == fact.content_hash => {
+            return None;
+        }
+        Some(row) => {
+            let EntryFact { entry, content_hash, fetch, .. } = fact;
+            (EventKind::EntryUpdated, EntryRow { entry, content_hash, fetch, ..row })
+        }
+    };
+    let event = entry_event(kind, &row, source, now);
+    Some((row, event))
+}
+
+/// The same for an article and its text; every difference is a revision.
+#[must_use]
+pub fn article_again(
+    previous: Option<(ArticleRow, String)>,
+    twin: Option<ArticleId>,
+    fact: &ArticleFact,
+    at: Ts,
+    now: Ts,
+) -> Option<(ArticleRow, NewEvent)> {
+    let Some((before, text)) = previous else {
+        let (row, event) = article(None, twin, fact, at);
+        let event = article_event(event?.kind, &row, now);
+        return Some((row, event));
+    };
+    let is_same = before.article == fact.article
+        && text == fact.text
+        && (before.content_hash, before.simhash) == (fact.content_hash, fact.simhash);
+    if is_same || is_later(before.fetch, fact.fetch) {
+        return None;
+    }
+    let (revision, last_seen) = (before.revision + 1, before.last_seen);
+    let (row, _) = article(Some(before), twin, fact, at);
+    let row = ArticleRow { revision, last_seen, ..row };
+    let event = article_event(EventKind::ArticleUpdated, &row, now);
+    Some((row, event))
+}
+
+/// Whether the fetch of what is kept was made after another; ids begin with their time.
+fn is_later(kept: Option<FetchId>, other: Option<FetchId>) -> bool {
+    let ms = |id: FetchId| id.as_u128() >> 80;
+    kept.zip(other).is_some_and(|(kept, other)| ms(kept) > ms(other))
+}
+
+fn entry_event(kind: EventKind, row: &EntryRow, source: Option<SourceId>, at: Ts) -> NewEvent {
+    NewEvent {
+        kind,
+        subject: row.id.to_string(),
+        source,
+        payload: json!({
+            "entry_uid": row.entry.uid,
+            "feed_id": row.feed_id,
+            "published": row.entry.published,
+            "canonical_link": row.entry.canonical_link,
+            "raw_refs": row.fetch.iter().map(|id| json!({"fetch_id": id})).collect::<Vec<_>>(),
+            "ingested_at": at,
+        }),
+    }
+}
+
+fn article_event(kind: EventKind, row: &ArticleRow, at: Ts) -> NewEvent {
+    NewEvent {
         kind,
         subject: row.id.to_string(),
         source: row.source,
@@ -101,8 +184,7 @@ pub fn article(
             "raw_refs": row.fetch.iter().map(|id| json!({"fetch_id": id})).collect::<Vec<_>>(),
             "ingested_at": at,
         }),
-    });
-    (row, event)
+    }
 }
 
 /// What the log says of a task that was given up because nobody who had it ever answered.
@@ -198,5 +280,37 @@ mod tests {
         let (copy, event) = article(None, Some(row.id), &article_fact("https://b/1", "text"), at);
         assert_eq!(event.unwrap().kind, EventKind::ArticleDuplicate);
         assert_eq!(copy.duplicate_of, Some(row.id));
+    }
+
+    #[test]
+    fn reading_again_changes_what_is_different_and_nothing_that_came_later() {
+        use crate::model::new_uuid;
+        let at = |ms| Ts::from_ms(ms);
+        let (early, late) = (Some(new_uuid(at(1_000))), Some(new_uuid(at(2_000))));
+        let fact = |title: &str, fetch| EntryFact { fetch, ..entry_fact(title) };
+        let again = |row, fact| entry_again(row, &fact, TaskId(1), None, at(1_000), at(9));
+        let (row, event) = again(None, fact("a", early)).unwrap();
+        assert_eq!(
+            (event.kind, row.first_seen, row.seen_count),
+            (EventKind::EntryNew, at(1_000), 1)
+        );
+        assert!(again(Some(row.clone()), fact("a", late)).is_none(), "nothing is different");
+        let (row, event) = again(Some(row), fact("b", late)).unwrap();
+        assert_eq!((event.kind, row.first_seen), (EventKind::EntryUpdated, at(1_000)));
+        assert!(again(Some(row.clone()), fact("c", early)).is_none(), "what is kept came later");
+        // A date is a difference, although it is no content.
+        let mut dated = fact("b", late);
+        dated.entry.published = Some(at(500));
+        assert!(again(Some(row), dated).is_some());
+
+        let fact = |text: &str, fetch| ArticleFact { fetch, ..article_fact("https://a/1", text) };
+        let again = |row, fact| article_again(row, None, &fact, at(1_000), at(9));
+        let (row, event) = again(None, fact("one", early)).unwrap();
+        assert_eq!((event.kind, row.revision), (EventKind::ArticleNew, 1));
+        let kept = Some((row.clone(), "one".to_owned()));
+        assert!(again(kept.clone(), fact("one", early)).is_none());
+        let (row, event) = again(kept, fact("two", late)).unwrap();
+        assert_eq!((event.kind, row.revision), (EventKind::ArticleUpdated, 2));
+        assert!(again(Some((row, "two".to_owned())), fact("one", early)).is_none());
     }
 }

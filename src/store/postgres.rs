@@ -4,6 +4,7 @@ mod commit;
 mod keep;
 mod log;
 mod lookup;
+mod raw;
 mod read;
 mod sources;
 
@@ -13,8 +14,8 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::{
-    ArticleFilter, ChannelState, Commit, Committed, Demand, PriceNote, SinkCursor, SourceError,
-    Store, Totals,
+    ArticleFilter, ChannelState, Commit, Committed, Demand, FetchFilter, MovedRaw, PriceNote,
+    Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
     forms::{PRICE, to_json},
 };
 use crate::db::postgres::{LOGGED, WORK, run};
@@ -161,6 +162,34 @@ impl Store for PgStore {
 
     async fn fetches(&self, task: TaskId, limit: usize) -> Result<Vec<FetchRecord>, DbError> {
         read::fetches(&self.db, task, limit).await
+    }
+
+    async fn find_fetches(&self, filter: FetchFilter) -> Result<Vec<FetchRecord>, DbError> {
+        raw::find(&self.db, &filter).await
+    }
+
+    async fn segments(&self) -> Result<Vec<SegmentUse>, DbError> {
+        raw::segments(&self.db).await
+    }
+
+    async fn needed(&self, segment: &str, per_feed: u32) -> Result<Vec<FetchRecord>, DbError> {
+        raw::needed(&self.db, segment, per_feed).await
+    }
+
+    async fn move_raw(&self, moved: Vec<MovedRaw>) -> Result<(), DbError> {
+        raw::move_raw(&self.db, &moved).await
+    }
+
+    async fn forget_segment(&self, segment: &str, limit: usize) -> Result<u64, DbError> {
+        raw::forget(&self.db, segment, limit).await
+    }
+
+    async fn reread(&self, read: Reread) -> Result<u64, DbError> {
+        let changed = raw::reread(&self.db, &read, self.frontier.rules()).await?;
+        if changed > 0 {
+            self.told().await;
+        }
+        Ok(changed)
     }
 
     async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {

@@ -2,6 +2,7 @@
 
 mod commit;
 mod lookup;
+mod raw;
 mod read;
 mod sources;
 
@@ -12,8 +13,8 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use super::{
-    ArticleFilter, ChannelState, Commit, Committed, Demand, PriceNote, SinkCursor, SourceError,
-    Store, Totals,
+    ArticleFilter, ChannelState, Commit, Committed, Demand, FetchFilter, MovedRaw, PriceNote,
+    Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
@@ -138,6 +139,35 @@ impl Store for SqliteStore {
 
     async fn fetches(&self, task: TaskId, limit: usize) -> Result<Vec<FetchRecord>, DbError> {
         self.db.read(move |conn| read::fetches(conn, task, limit)).await
+    }
+
+    async fn find_fetches(&self, filter: FetchFilter) -> Result<Vec<FetchRecord>, DbError> {
+        self.db.read(move |conn| raw::find(conn, &filter)).await
+    }
+
+    async fn segments(&self) -> Result<Vec<SegmentUse>, DbError> {
+        self.db.read(raw::segments).await
+    }
+
+    async fn needed(&self, segment: &str, per_feed: u32) -> Result<Vec<FetchRecord>, DbError> {
+        let segment = segment.to_owned();
+        self.db.read(move |conn| raw::needed(conn, &segment, per_feed)).await
+    }
+
+    async fn move_raw(&self, moved: Vec<MovedRaw>) -> Result<(), DbError> {
+        self.db.write(move |conn| raw::move_raw(conn, &moved)).await
+    }
+
+    async fn forget_segment(&self, segment: &str, limit: usize) -> Result<u64, DbError> {
+        let segment = segment.to_owned();
+        self.db.write(move |conn| raw::forget(conn, &segment, limit)).await
+    }
+
+    async fn reread(&self, read: Reread) -> Result<u64, DbError> {
+        let clock = self.clock.clone();
+        let changed = self.db.write(move |conn| raw::reread(conn, &read, clock.now())).await?;
+        self.logged.notify_waiters();
+        Ok(changed)
     }
 
     async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use feedmill::app;
 use feedmill::app::backup::{BackedUp, back_up, restore};
-use feedmill::archive::{Archive, Settings};
+use feedmill::archive::Reader;
 use feedmill::config::Config;
 use feedmill::db::{Connection, EngineLock};
 use feedmill::model::RawRef;
@@ -39,15 +39,8 @@ fn elsewhere(world: &World, name: &str) -> Config {
 }
 
 /// Every record that the database refers to can be read from that archive.
-fn assert_archived(database: &Path, world: &World, dir: PathBuf) {
-    let settings = Settings {
-        dir,
-        segment_size: 1 << 20,
-        segment_age: Duration::from_secs(60),
-        gzip_level: 1,
-        agent: "test".into(),
-    };
-    let archive = Archive::open(settings, world.clock.clone()).unwrap();
+async fn assert_archived(database: &Path, dir: PathBuf) {
+    let archive = Reader::new(dir, None);
     let conn = Connection::open(database).unwrap();
     let sql = "SELECT segment, \"offset\", length FROM fetch WHERE segment IS NOT NULL";
     let mut select = conn.prepare(sql).unwrap();
@@ -57,7 +50,7 @@ fn assert_archived(database: &Path, world: &World, dir: PathBuf) {
     let found: Vec<_> = found.unwrap().map(Result::unwrap).collect();
     assert!(!found.is_empty());
     for raw in found {
-        archive.read(&raw).unwrap();
+        archive.stored(&raw).await.unwrap();
     }
 }
 
@@ -85,13 +78,13 @@ async fn a_backup_beside_a_running_engine_is_whole_and_work_goes_on_from_it() {
     assert!(done.file.file_name().unwrap().to_str().unwrap().starts_with("feedmill-"));
     let (kept, segments) = done.archive.clone().unwrap();
     assert_eq!(segments.missing, Vec::<String>::new());
-    assert_archived(&done.file, &world, kept);
+    assert_archived(&done.file, kept).await;
 
     let config = elsewhere(&world, "again");
     let back = restored(&config, &world, &done.file, false).await.unwrap();
     assert_eq!(back.set_aside, None);
     assert_eq!(dump(&config.database_path()), dump(&done.file));
-    assert_archived(&done.file, &world, config.archive_dir());
+    assert_archived(&done.file, config.archive_dir()).await;
     let store = app::open(&config, &world.clock).await.unwrap();
     assert!(store.totals().await.unwrap().articles >= 20);
     store.close().await;

@@ -13,6 +13,7 @@ mod events;
 mod lease;
 mod machine;
 mod model;
+mod raw;
 mod ready;
 mod schedule;
 mod slots;
@@ -287,6 +288,12 @@ macro_rules! contract {
                 an_operators_pause_is_kept_whatever_others_say,
                 a_block_without_end_is_lifted_by_hand,
                 hosts_are_listed_by_name_page_by_page,
+            }
+            raw {
+                fetches_are_found_by_what_is_asked_for,
+                the_last_documents_of_a_feed_are_needed,
+                bytes_move_and_are_forgotten,
+                what_is_read_again_changes_once_and_no_task,
             }
             machine { any_sequence_of_steps_agrees_with_the_model, }
             crowd { twenty_workers_do_every_address_once, }

@@ -7,6 +7,7 @@
 )]
 
 mod architecture;
+mod archive;
 mod backup;
 mod blocked;
 mod cli;

@@ -1,7 +1,5 @@
 //! The whole pipeline against publishers that behave, and against publishers that do not.
 
-use std::time::Duration;
-
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{Code, EventKind, Kind, Status};
 use feedmill_newsroom::{Channel, Fault, RetryAfter, Span};
@@ -249,7 +247,7 @@ async fn a_stop_in_the_middle_is_quick_and_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_fetch_can_be_read_back_byte_for_byte() {
-    use feedmill::archive::{Archive, Settings};
+    use feedmill::archive::Reader;
     use sha2::Digest;
 
     let world = World::new(4, 4).await;
@@ -260,22 +258,14 @@ async fn every_fetch_can_be_read_back_byte_for_byte() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(name.ends_with(".warc.gz"), "a clean stop closes its segment: {name}");
     }
-    let settings = Settings {
-        dir,
-        segment_size: 1 << 20,
-        segment_age: Duration::from_hours(1),
-        gzip_level: 6,
-        agent: "test".into(),
-    };
-    let archive = Archive::open(settings, world.clock.clone()).unwrap();
+    let archive = Reader::new(dir, None);
     let mut read = 0;
     for task in world.tasks(TaskFilter::default()).await {
         for fetch in world.store.fetches(task.id, 100).await.unwrap() {
             let Some(raw) = fetch.raw else { continue };
-            let record = archive.read(&raw).unwrap();
-            let (head, body) = record.http().unwrap();
-            assert_eq!(head.status(), fetch.status);
-            let hash = sha2::Sha256::digest(body);
+            let stored = archive.stored(&raw).await.unwrap();
+            assert_eq!(stored.head.status(), fetch.status);
+            let hash = sha2::Sha256::digest(&stored.body);
             let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(Some(hex), fetch.body_sha256, "{}", fetch.url);
             read += 1;

@@ -120,12 +120,20 @@ def read_pages(folder, findings):
             continue
         with path.open("rb") as segment:
             for record in ArchiveIterator(segment):
-                if record.rec_type != "response":
+                if record.rec_type not in ("response", "revisit"):
                     continue
                 name = record.rec_headers.get_header("WARC-Record-ID").removeprefix("<urn:uuid:").removesuffix(">")
                 uri = record.rec_headers.get_header("WARC-Target-URI")
                 status = record.http_headers.get_statuscode()
-                pages[name] = (uri, status, len(record.content_stream().read()))
+                size = len(record.content_stream().read())
+                if record.rec_type == "revisit":
+                    # Its payload stands before it, in the same segment.
+                    first = record.rec_headers.get_header("WARC-Refers-To").removeprefix("<urn:uuid:").removesuffix(">")
+                    if first not in pages:
+                        findings.append(f"{path.name}: {name} refers to {first}, which is not there")
+                        continue
+                    size = pages[first][2]
+                pages[name] = (uri, status, size)
     return pages
 
 

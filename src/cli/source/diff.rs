@@ -1,7 +1,5 @@
 //! `feedmill source diff`: what a feed changed between its last two forms, told or not.
 
-use std::path::Path;
-
 use feedmill_formats::decode;
 use feedmill_formats::feed::{self, Change, Difference, Feed};
 use serde::Serialize;
@@ -9,7 +7,8 @@ use serde_json::json;
 
 use super::super::out::{Out, Tone};
 use super::super::{Context, Failure, text};
-use crate::archive::Archive;
+use crate::app;
+use crate::archive::Reader;
 use crate::model::{FetchRecord, Kind, TaskId, Ts};
 
 /// Fetches that are looked back on for a form of the feed before the last.
@@ -29,13 +28,14 @@ pub(super) async fn run(name: &str, context: &Context) -> Result<(), Failure> {
     let config = context.load()?.config;
     let store = context.store().await?;
     let (source, channels) = store.source(name).await?;
+    let archive = app::reader(&config)?;
     let mut compared = Vec::new();
     for channel in channels.iter().filter(|channel| channel.kind == Kind::Feed) {
         let Some(task) = uuid::Uuid::parse_str(&channel.id).ok().and_then(TaskId::from_uuid) else {
             continue;
         };
         let fetches = store.fetches(task, LOOK_BACK).await?;
-        let forms = last_forms(&fetches, &config.archive_dir(), config.fetch.max_decoded.as_len());
+        let forms = last_forms(&fetches, &archive, config.fetch.max_decoded.as_len()).await;
         let (before, after) = match forms.as_slice() {
             [after, before, ..] => (Some(before), Some(after)),
             [after] => (None, Some(after)),
@@ -56,14 +56,14 @@ pub(super) async fn run(name: &str, context: &Context) -> Result<(), Failure> {
 }
 
 /// The last two forms of a feed that are in the archive and can be read, the latest first.
-fn last_forms(fetches: &[FetchRecord], archive: &Path, limit: usize) -> Vec<(Ts, Feed)> {
+async fn last_forms(fetches: &[FetchRecord], archive: &Reader, limit: usize) -> Vec<(Ts, Feed)> {
     let mut forms: Vec<(Ts, Feed)> = Vec::new();
     let mut seen = Vec::new();
     for fetch in fetches.iter().filter(|fetch| fetch.status == Some(200)) {
         if forms.len() == 2 || seen.contains(&&fetch.body_sha256) {
             continue;
         }
-        if let Some(feed) = stored(fetch, archive, limit) {
+        if let Some(feed) = stored(fetch, archive, limit).await {
             seen.push(&fetch.body_sha256);
             forms.push((fetch.at, feed));
         }
@@ -71,11 +71,10 @@ fn last_forms(fetches: &[FetchRecord], archive: &Path, limit: usize) -> Vec<(Ts,
     forms
 }
 
-fn stored(fetch: &FetchRecord, archive: &Path, limit: usize) -> Option<Feed> {
-    let record = Archive::read_from(archive, fetch.raw.as_ref()?).ok()?;
-    let (head, body) = record.http()?;
-    let body = decode::capped(body, head.get("content-encoding"), limit).ok()?;
-    feed::parse(&body, head.get("content-type"), &fetch.url, &feed::Limits::default()).ok()
+async fn stored(fetch: &FetchRecord, archive: &Reader, limit: usize) -> Option<Feed> {
+    let kept = archive.stored(fetch.raw.as_ref()?).await.ok()?;
+    let body = decode::capped(&kept.body, kept.head.get("content-encoding"), limit).ok()?;
+    feed::parse(&body, kept.head.get("content-type"), &fetch.url, &feed::Limits::default()).ok()
 }
 
 fn told(feed: &Compared, out: &Out) -> String {

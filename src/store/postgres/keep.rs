@@ -194,7 +194,10 @@ pub(super) async fn put_entries(
     Ok(events)
 }
 
-async fn write_entries(tx: &Tx<'_>, changed: &[(EntryRow, &EntryFact)]) -> Result<(), DbError> {
+pub(super) async fn write_entries(
+    tx: &Tx<'_>,
+    changed: &[(EntryRow, &EntryFact)],
+) -> Result<(), DbError> {
     let bodies: Vec<String> =
         changed.iter().map(|(row, _)| to_json(&row.entry)).collect::<Result<_, _>>()?;
     let slice = |fact: &EntryFact| fact.slice.map(|(offset, length)| (long(offset), long(length)));
@@ -298,7 +301,7 @@ pub(super) async fn put_articles(
 }
 
 /// The two oldest articles with each text that are no copies: one of them is another than the fact's.
-async fn twins(
+pub(super) async fn twins(
     tx: &Tx<'_>,
     facts: &[&ArticleFact],
 ) -> Result<HashMap<[u8; 32], Vec<ArticleId>>, DbError> {
@@ -319,7 +322,7 @@ async fn twins(
     Ok(twins)
 }
 
-async fn write_articles(
+pub(super) async fn write_articles(
     tx: &Tx<'_>,
     changed: &[(ArticleRow, Option<&str>)],
 ) -> Result<(), DbError> {

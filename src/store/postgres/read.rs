@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
+use super::raw::{FETCH_COLUMNS, read_fetch};
 use crate::db::postgres::{Given, column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, named, narrow};
 use crate::model::{
-    ArticleId, ArticleRow, Code, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, RawRef,
-    SourceId, TaskId, Ts,
+    ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, SourceId,
+    TaskId, Ts,
 };
 use crate::store::forms::{PRICE, from_json, unpack};
 use crate::store::{ArticleFilter, Demand, SinkCursor, Totals};
@@ -69,12 +70,18 @@ pub(super) async fn article(
     db: &PgDb,
     id: ArticleId,
 ) -> Result<Option<(ArticleRow, String)>, DbError> {
+    article_in(&db.client().await?, id).await
+}
+
+pub(super) async fn article_in<C: GenericClient>(
+    client: &C,
+    id: ArticleId,
+) -> Result<Option<(ArticleRow, String)>, DbError> {
     let sql = format!(
         "SELECT {ARTICLE_COLUMNS}, x.zstd FROM article a JOIN article_text x ON x.row = a.row
          WHERE a.id = $1"
     );
-    let client = db.client().await?;
-    let found = first(&client, &sql, &[&id.as_bytes().as_slice()]).await?;
+    let found = first(client, &sql, &[&id.as_bytes().as_slice()]).await?;
     found.map(|row| Ok((read_article(&row)?.1, unpack(row.try_get(12)?)?))).transpose()
 }
 
@@ -134,34 +141,11 @@ pub(super) async fn fetches(
     task: TaskId,
     limit: usize,
 ) -> Result<Vec<FetchRecord>, DbError> {
-    let sql =
-        "SELECT id, at, url, status, code, bytes, elapsed_ms, content_type, body_sha256, segment,
-        \"offset\", length FROM \"fetch\" WHERE task_id = $1 ORDER BY at DESC LIMIT $2";
+    let sql = format!(
+        "SELECT {FETCH_COLUMNS} FROM \"fetch\" f WHERE f.task_id = $1 ORDER BY f.at DESC LIMIT $2"
+    );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let read = |row: &Row| {
-        let raw = match row.try_get(9)? {
-            Some(segment) => Some(RawRef {
-                segment,
-                offset: narrow("offset", row, 10)?,
-                length: narrow("length", row, 11)?,
-            }),
-            None => None,
-        };
-        Ok(FetchRecord {
-            id: FetchId::from_bytes(hash("fetch", row, 0)?),
-            task,
-            at: Ts::from_ms(int(row, 1)?),
-            url: row.try_get(2)?,
-            status: maybe(row, 3)?.map(|_| narrow("status", row, 3)).transpose()?,
-            code: named("code", row, 4, Code::from_number)?,
-            bytes: narrow("bytes", row, 5)?,
-            elapsed_ms: narrow("time", row, 6)?,
-            content_type: row.try_get(7)?,
-            body_sha256: row.try_get(8)?,
-            raw,
-        })
-    };
-    rows(&db.client().await?, sql, &[&task.0, &limit]).await?.iter().map(read).collect()
+    rows(&db.client().await?, &sql, &[&task.0, &limit]).await?.iter().map(read_fetch).collect()
 }
 
 pub(super) async fn events_after(db: &PgDb, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {

@@ -8,8 +8,8 @@ use crate::db::DbError;
 use crate::frontier::sqlite::{Completed, complete, settle, take};
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
-    ArticleFact, ArticleId, EntryFact, EntryId, FeedFact, FetchRecord, NewEvent, RobotsFact,
-    SourceId, Task, TaskId, Ts, Verdict,
+    ArticleFact, ArticleId, ArticleRow, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord,
+    NewEvent, RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
 use crate::store::forms::{PRICE, pack, to_json};
 use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
@@ -198,6 +198,15 @@ fn put_entry(
 ) -> Result<Option<NewEvent>, DbError> {
     let previous = read::entry(conn, fact.id)?;
     let (row, event) = apply::entry(previous, fact.clone(), feed, source, now);
+    put_entry_row(conn, &row, fact)?;
+    Ok(event)
+}
+
+pub(super) fn put_entry_row(
+    conn: &Connection,
+    row: &EntryRow,
+    fact: &EntryFact,
+) -> Result<(), DbError> {
     conn.prepare_cached(
         "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
            seen_count, fetch_id, slice_offset, slice_length, body)
@@ -210,7 +219,7 @@ fn put_entry(
     )?
     .execute(params![
         row.id.0,
-        feed.0,
+        row.feed_id.0,
         fact.link_hash.map(|hash| *hash.as_bytes()),
         row.entry.published.map(Ts::ms),
         row.content_hash,
@@ -222,7 +231,7 @@ fn put_entry(
         fact.slice.map(|(_, length)| i64::try_from(length).unwrap_or(i64::MAX)),
         to_json(&row.entry)?,
     ])?;
-    Ok(event)
+    Ok(())
 }
 
 fn see_again(conn: &Connection, seen: &[EntryId], now: Ts) -> Result<(), DbError> {
@@ -244,6 +253,13 @@ fn put_article(
         .execute((fact.task.0, fact.content_hash))?;
     let previous = read::article(conn, fact.id)?;
     let changed = previous.as_ref().is_none_or(|row| row.content_hash != fact.content_hash);
+    let (row, event) = apply::article(previous, twin(conn, fact)?, fact, now);
+    put_article_row(conn, &row, changed.then_some(&fact.text))?;
+    Ok(event)
+}
+
+/// The first other article with this very text.
+pub(super) fn twin(conn: &Connection, fact: &ArticleFact) -> Result<Option<ArticleId>, DbError> {
     let twin: Option<[u8; 32]> = conn
         .prepare_cached(
             "SELECT id FROM article WHERE content_hash = ?1 AND id <> ?2 AND duplicate_of IS NULL
@@ -251,7 +267,15 @@ fn put_article(
         )?
         .query_row((fact.content_hash, fact.id.as_bytes()), |row| row.get(0))
         .optional()?;
-    let (row, event) = apply::article(previous, twin.map(ArticleId::from_bytes), fact, now);
+    Ok(twin.map(ArticleId::from_bytes))
+}
+
+/// Keeps an article, and its text when it is another.
+pub(super) fn put_article_row(
+    conn: &Connection,
+    row: &ArticleRow,
+    text: Option<&String>,
+) -> Result<(), DbError> {
     let at: i64 = conn
         .prepare_cached(
             "INSERT INTO article(id, task_id, source_id, published, content_hash, simhash,
@@ -281,12 +305,12 @@ fn put_article(
             ],
             |row| row.get(0),
         )?;
-    if changed {
-        let packed = pack(&fact.text)?;
+    if let Some(text) = text {
+        let packed = pack(text)?;
         conn.prepare_cached("INSERT OR REPLACE INTO article_text(row, zstd) VALUES(?1, ?2)")?
             .execute((at, packed))?;
     }
-    Ok(event)
+    Ok(())
 }
 
 pub(super) fn put_event(conn: &Connection, event: &NewEvent, now: Ts) -> Result<(), DbError> {

@@ -3,11 +3,12 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
+use super::raw::{FETCH_COLUMNS, read_fetch};
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
 use crate::model::{
-    ArticleId, ArticleRow, Code, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, RawRef,
-    SourceId, TaskId, Ts,
+    ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, SourceId,
+    TaskId, Ts,
 };
 use crate::store::forms::{PRICE, from_json, unpack};
 use crate::store::{ArticleFilter, Demand, SinkCursor, Totals};
@@ -137,31 +138,14 @@ pub(super) fn fetches(
     task: TaskId,
     limit: usize,
 ) -> Result<Vec<FetchRecord>, DbError> {
-    let mut select = conn.prepare_cached(
-        "SELECT id, at, url, status, code, bytes, elapsed_ms, content_type, body_sha256, segment,
-           offset, length FROM fetch WHERE task_id = ?1 ORDER BY at DESC LIMIT ?2",
-    )?;
+    let sql = format!(
+        "SELECT {FETCH_COLUMNS} FROM fetch f WHERE f.task_id = ?1 ORDER BY f.at DESC LIMIT ?2"
+    );
+    let mut select = conn.prepare_cached(&sql)?;
     let mut rows = select.query((task.0, i64::try_from(limit).unwrap_or(i64::MAX)))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let segment: Option<String> = row.get(9)?;
-        let raw = match segment {
-            Some(segment) => Some(RawRef { segment, offset: row.get(10)?, length: row.get(11)? }),
-            None => None,
-        };
-        found.push(FetchRecord {
-            id: FetchId::from_bytes(row.get(0)?),
-            task,
-            at: Ts::from_ms(row.get(1)?),
-            url: row.get(2)?,
-            status: row.get(3)?,
-            code: number("code", row.get(4)?, Code::from_number)?,
-            bytes: row.get(5)?,
-            elapsed_ms: row.get(6)?,
-            content_type: row.get(7)?,
-            body_sha256: row.get(8)?,
-            raw,
-        });
+        found.push(read_fetch(row)?);
     }
     Ok(found)
 }

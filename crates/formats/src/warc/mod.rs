@@ -96,7 +96,13 @@ pub struct Revisit<'a> {
     pub target_uri: &'a str,
     /// That record's date.
     pub date: Ts,
+    /// Where it is, when it is in the same segment: first byte and length of its gzip member.
+    pub place: Option<(u64, u64)>,
 }
+
+/// The field by which a revisit says where in its own segment the payload is. It is ours: readers
+/// that do not know it go by the address and the date.
+const PAYLOAD_PLACE: &str = "Feedmill-Payload-Place";
 
 /// One record to be written. Its block is `head` and then `payload`.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use flate2::bufread::GzDecoder;
 use sha1::Sha1;
 use sha1::digest::Digest as _;
 
-use super::{Digest, HttpHead, RecordType};
+use super::{Digest, HttpHead, PAYLOAD_PLACE, RecordType};
 use crate::date::Ts;
 
 /// The most bytes that the header of one record may have.
@@ -91,6 +91,18 @@ impl Fields {
         self.get("WARC-Payload-Digest")?.parse().ok()
     }
 
+    /// Where in the same segment the payload of a revisit is: first byte and length of its member.
+    #[must_use]
+    pub fn payload_place(&self) -> Option<(u64, u64)> {
+        let (offset, length) = self.get(PAYLOAD_PLACE)?.split_once(' ')?;
+        Some((offset.parse().ok()?, length.parse().ok()?))
+    }
+
+    fn is_http(&self) -> bool {
+        let kind = self.get("Content-Type").unwrap_or_default();
+        kind.trim_start().starts_with("application/http")
+    }
+
     fn content_length(&self) -> Result<u64, WarcError> {
         let length = self.get("Content-Length").and_then(|value| value.parse().ok());
         length.ok_or(WarcError::Malformed("no content length"))
@@ -150,20 +162,23 @@ impl OwnedRecord {
     /// The HTTP head and the body as served, when the block is an HTTP message.
     #[must_use]
     pub fn http(&self) -> Option<(HttpHead, &[u8])> {
-        let http = self.fields.get("Content-Type")?.trim_start().starts_with("application/http");
-        http.then(|| HttpHead::split(&self.block)).flatten()
+        self.fields.is_http().then(|| HttpHead::split(&self.block)).flatten()
     }
 
-    /// Whether the block is what its digest says; true when it has none that can be compared.
+    /// Whether block and payload are what their digests say; true where there is none to compare.
     #[must_use]
     pub fn intact(&self) -> bool {
-        block_matches(&self.fields, Digest::of(&[&self.block]))
+        let payload = self.http().map(|(_, payload)| Digest::of(&[payload]));
+        matches(&self.fields, Digest::of(&[&self.block]), payload)
     }
 }
 
-fn block_matches(fields: &Fields, found: Digest) -> bool {
+/// The payload of a revisit is elsewhere: only that of a response can be compared.
+fn matches(fields: &Fields, block: Digest, payload: Option<Digest>) -> bool {
     let written = fields.get("WARC-Block-Digest").and_then(|digest| digest.parse::<Digest>().ok());
-    written.is_none_or(|written| written == found)
+    let served = fields.payload_digest().filter(|_| fields.kind() == Some(RecordType::Response));
+    written.is_none_or(|written| written == block)
+        && served.is_none_or(|served| payload == Some(served))
 }
 
 /// The record in the gzip member at the start of `bytes`, when its block has at most `limit` bytes.
@@ -202,7 +217,7 @@ pub struct Member {
     pub length: u64,
     /// Its named fields.
     pub fields: Fields,
-    /// Whether its block is what its digest says.
+    /// Whether block and payload are what their digests say.
     pub intact: bool,
 }
 
@@ -228,9 +243,9 @@ impl<R: Read> Scan<R> {
         let mut unpacked = BufReader::new(GzDecoder::new(&mut self.segment));
         let fields = Fields::read(&mut unpacked)?;
         let length = fields.content_length()?;
-        let found = digest(&mut unpacked, length)?;
+        let (block, payload) = digests(&mut unpacked, length)?;
         end_of_record(&mut unpacked)?;
-        let intact = block_matches(&fields, found);
+        let intact = matches(&fields, block, payload.filter(|_| fields.is_http()));
         Ok(Some(Member { offset, length: self.segment.at - offset, fields, intact }))
     }
 }
@@ -248,21 +263,35 @@ impl<R: Read> Iterator for Scan<R> {
     }
 }
 
-/// The digest of the next `length` bytes, in constant memory.
-fn digest(from: &mut impl BufRead, length: u64) -> Result<Digest, WarcError> {
-    let mut hash = Sha1::new();
+/// The digests of the next `length` bytes, and of those behind the first empty line; in constant
+/// memory.
+fn digests(from: &mut impl BufRead, length: u64) -> Result<(Digest, Option<Digest>), WarcError> {
+    const HEAD_END: &[u8] = b"\r\n\r\n";
+    let (mut whole, mut payload) = (Sha1::new(), Sha1::new());
+    // Bytes of the head's end that were just seen.
+    let mut seen = 0;
     let mut block = from.take(length);
     loop {
         let chunk = block.fill_buf().map_err(WarcError::Gzip)?;
         if chunk.is_empty() {
             break;
         }
-        hash.update(chunk);
+        whole.update(chunk);
+        let mut rest = chunk.iter();
+        while seen < HEAD_END.len()
+            && let Some(byte) = rest.next()
+        {
+            seen = match HEAD_END.get(seen) {
+                Some(next) if next == byte => seen + 1,
+                _ => usize::from(*byte == b'\r'),
+            };
+        }
+        payload.update(rest.as_slice());
         let taken = chunk.len();
         block.consume(taken);
     }
     match block.limit() {
-        0 => Ok(hash.into()),
+        0 => Ok((whole.into(), (seen == HEAD_END.len()).then(|| payload.into()))),
         _ => Err(WarcError::Malformed("block is shorter than its length")),
     }
 }
@@ -368,6 +397,7 @@ mod tests {
                 refers_to: RESPONSE,
                 target_uri: URI,
                 date: AT,
+                place: Some((17, 4)),
             }),
             head: &not_modified,
             ..record(RecordType::Revisit, REVISIT, HTTP_RESPONSE)
@@ -401,6 +431,8 @@ mod tests {
         assert_eq!(body, b"<html>");
         let refers = scanned[3].fields.get("WARC-Refers-To");
         assert_eq!(refers, Some(RESPONSE));
+        assert_eq!(scanned[3].fields.payload_place(), Some((17, 4)));
+        assert_eq!(scanned[2].fields.payload_place(), None);
         assert_eq!(read_member(&all, LIMIT).unwrap().http(), None);
     }
 
@@ -463,6 +495,23 @@ mod tests {
         let record = read_member(&pack(wrong), LIMIT).unwrap();
         assert!(!record.intact());
         assert_eq!(record.fields.get("x"), Some("a b"));
+    }
+
+    #[test]
+    fn a_payload_that_is_not_what_its_digest_says_is_seen() {
+        let head = response_head(200, "OK", [], true);
+        let record = Record {
+            target_uri: Some(URI),
+            payload_digest: Some(Digest::of(&[b"other"])),
+            head: &head,
+            payload: b"this",
+            ..Record::new(RecordType::Response, RESPONSE, AT, HTTP_RESPONSE)
+        };
+        let packed = member(&record, 6);
+        assert!(!read_member(&packed, LIMIT).unwrap().intact());
+        assert!(!scan(packed.as_slice()).next().unwrap().unwrap().intact);
+        let revisit = Record { kind: RecordType::Revisit, payload: b"", ..record };
+        assert!(scan(member(&revisit, 6).as_slice()).next().unwrap().unwrap().intact);
     }
 
     struct BadDisk;

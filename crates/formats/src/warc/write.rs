@@ -7,7 +7,7 @@ use std::io::Write as _;
 use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 
-use super::{Digest, Record, RecordType};
+use super::{Digest, PAYLOAD_PLACE, Record, RecordType};
 
 /// One complete gzip member that holds the record, compressed at `level` 0 to 9.
 #[must_use]
@@ -58,6 +58,9 @@ fn header(record: &Record<'_>) -> String {
         field("WARC-Refers-To", revisit.refers_to);
         field("WARC-Refers-To-Target-URI", revisit.target_uri);
         field("WARC-Refers-To-Date", &revisit.date.to_string());
+        if let Some((offset, length)) = revisit.place {
+            field(PAYLOAD_PLACE, &format!("{offset} {length}"));
+        }
     }
     let response = record.kind == RecordType::Response;
     let payload_digest =

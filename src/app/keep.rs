@@ -1,0 +1,281 @@
+//! Upkeep of the archive: ends segments that are old, brings closed ones to the bucket, and removes
+//! what is no longer kept.
+//!
+//! Nothing is removed before the database knows, and nothing that is needed before its copy is on
+//! disk: whenever this stops, every place that the index names can be read.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::raw::RawError;
+use super::{AppError, archive_settings, lock, reader};
+use crate::archive::{Archive, ArchiveError, Doomed, Held, Limits, Reader, Why, begun, plan};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::DbError;
+use crate::model::Ts;
+use crate::store::{MovedRaw, Store};
+
+/// Between two looks for segments to end and to bring away.
+const LOOK: Duration = Duration::from_mins(1);
+/// Between two looks for what is no longer kept.
+const PRUNE: Duration = Duration::from_hours(1);
+/// Outcomes that refer to a younger segment may still wait for their commit.
+const SETTLED: Duration = Duration::from_hours(1);
+/// Fetches whose places one transaction forgets.
+const BATCH: usize = 5_000;
+
+/// What is kept, and for how long.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    limits: Limits,
+    per_feed: u32,
+    keep_local: Duration,
+}
+
+impl Terms {
+    fn of(config: &Config) -> Self {
+        let retention = &config.retention;
+        let (age, size) = (retention.raw_age.duration(), retention.raw_size.as_bytes());
+        Self {
+            limits: Limits { age, size },
+            per_feed: retention.raw_per_feed,
+            keep_local: config.archive.keep_local.duration(),
+        }
+    }
+}
+
+/// Looks after an archive.
+pub(super) struct Keeper {
+    archive: Arc<Archive>,
+    store: Arc<dyn Store>,
+    reader: Reader,
+    terms: Terms,
+    clock: Clock,
+    /// Segments that are known to be in the bucket.
+    safe: HashSet<String>,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        config: &Config,
+        archive: Arc<Archive>,
+        store: Arc<dyn Store>,
+        clock: Clock,
+    ) -> Result<Self, ArchiveError> {
+        let (reader, terms) = (reader(config)?, Terms::of(config));
+        Ok(Self { archive, store, reader, terms, clock, safe: HashSet::new() })
+    }
+
+    /// Looks after it until it is told to stop.
+    pub(super) async fn keep(mut self, stop: CancellationToken) -> Self {
+        let mut prune_at = self.clock.now();
+        // What is said once is not said again until it is over.
+        let mut trouble: Option<String> = None;
+        loop {
+            let now = self.clock.now();
+            let work = async {
+                self.look().await?;
+                if now >= prune_at {
+                    prune_at = now.after(PRUNE);
+                    let pruned = self.prune(now).await?;
+                    if !pruned.segments.is_empty() {
+                        let (segments, bytes) = (pruned.segments.len(), pruned.bytes);
+                        tracing::info!(segments, bytes, "removed what is no longer kept");
+                    }
+                }
+                Ok::<(), RawError>(())
+            };
+            let done = tokio::select! {
+                done = work => done,
+                () = stop.cancelled() => return self,
+            };
+            let told = done.err().map(|error| error.to_string());
+            if let Some(error) = told.as_ref().filter(|error| trouble.as_ref() != Some(*error)) {
+                tracing::warn!(error, "the archive could not be looked after; it is tried again");
+            }
+            trouble = told;
+            tokio::select! {
+                () = stop.cancelled() => return self,
+                () = self.clock.sleep_until(now.after(LOOK)) => {}
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), RawError> {
+        let archive = Arc::clone(&self.archive);
+        blocking(move || archive.rotate()).await?;
+        self.bring_away().await
+    }
+
+    /// Brings closed segments to the bucket, and removes those that are there and were here long.
+    pub(super) async fn bring_away(&mut self) -> Result<(), RawError> {
+        let Some(remote) = self.reader.remote() else { return Ok(()) };
+        let (dir, now) = (self.reader.dir(), self.clock.now());
+        for (segment, _) in Archive::closed(dir)? {
+            if !self.safe.contains(&segment) {
+                remote.keep(dir, &segment).await?;
+                tracing::debug!(segment, "a segment is in the bucket");
+                self.safe.insert(segment.clone());
+            }
+            let is_old = begun(&segment).is_some_and(|at| at.after(self.terms.keep_local) <= now);
+            if is_old {
+                Archive::remove(dir, &segment)?;
+                self.safe.remove(&segment);
+            }
+        }
+        Ok(())
+    }
+
+    async fn prune(&self, now: Ts) -> Result<Pruned, RawError> {
+        let doomed = doomed(&*self.store, &self.reader, self.terms.limits, now).await?;
+        let mut pruned = Pruned::default();
+        for gone in doomed {
+            let (copied, fetches) = self.remove(&gone).await?;
+            pruned.copied += copied;
+            pruned.fetches += fetches;
+            pruned.bytes += gone.bytes;
+            pruned.segments.push(gone);
+        }
+        Ok(pruned)
+    }
+
+    /// Removes one segment: copies, then the index, then the file.
+    async fn remove(&self, gone: &Doomed) -> Result<(u64, u64), RawError> {
+        let segment = &gone.segment;
+        let moved = match gone.why {
+            Why::Age => self.copy_needed(segment).await?,
+            Why::Size => Vec::new(),
+        };
+        let copied = moved.len() as u64;
+        if !moved.is_empty() {
+            let archive = Arc::clone(&self.archive);
+            blocking(move || archive.sync()).await?;
+            self.store.move_raw(moved).await?;
+        }
+        let mut fetches = 0;
+        loop {
+            match self.store.forget_segment(segment, BATCH).await? {
+                0 => break,
+                some => fetches += some,
+            }
+        }
+        if let Some(remote) = self.reader.remote() {
+            remote.remove(segment).await?;
+        }
+        Archive::remove(self.reader.dir(), segment)?;
+        Ok((copied, fetches))
+    }
+
+    /// Copies what is still needed of a segment to the open one.
+    async fn copy_needed(&self, segment: &str) -> Result<Vec<MovedRaw>, RawError> {
+        let mut moved = Vec::new();
+        for fetch in self.store.needed(segment, self.terms.per_feed).await? {
+            let Some(raw) = &fetch.raw else { continue };
+            let stored = match self.reader.stored(raw).await {
+                Ok(stored) => stored,
+                // What cannot be read is not kept by keeping the rest of its segment.
+                Err(error @ (ArchiveError::Damaged { .. } | ArchiveError::Missing { .. })) => {
+                    tracing::warn!(%error, fetch = %fetch.id, "a document could not be kept");
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let (archive, (record, request)) = (Arc::clone(&self.archive), stored.members);
+            let to = blocking(move || archive.copy(record, request)).await?;
+            moved.push(MovedRaw { fetch: fetch.id, from: segment.to_owned(), to });
+        }
+        Ok(moved)
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
+) -> Result<T, RawError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    Ok(done.map_err(|error| DbError::Engine(error.to_string()))??)
+}
+
+/// What was removed, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// Whole segments.
+    pub segments: Vec<Doomed>,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Fetches whose bytes are no longer kept.
+    pub fetches: u64,
+    /// Documents that were copied because their feed still needs them.
+    pub copied: u64,
+}
+
+async fn doomed(
+    store: &dyn Store,
+    reader: &Reader,
+    limits: Limits,
+    now: Ts,
+) -> Result<Vec<Doomed>, RawError> {
+    let mut sizes: BTreeMap<String, u64> = Archive::closed(reader.dir())?.into_iter().collect();
+    if let Some(remote) = reader.remote() {
+        sizes.extend(remote.list().await?);
+    }
+    let used = store.segments().await?.into_iter();
+    let last: BTreeMap<String, Ts> = used.map(|used| (used.segment, used.last)).collect();
+    let held = sizes.into_iter().filter_map(|(segment, bytes)| {
+        let newest = begun(&segment).max(last.get(&segment).copied())?;
+        Some(Held { segment, bytes, newest })
+    });
+    let mut doomed = plan(held.collect(), limits, now);
+    let settled = now.before(SETTLED);
+    doomed
+        .retain(|gone| begun(&gone.segment).max(last.get(&gone.segment).copied()) <= Some(settled));
+    Ok(doomed)
+}
+
+/// What retention would remove now.
+pub async fn would_prune(
+    config: &Config,
+    clock: &Clock,
+    store: &dyn Store,
+) -> Result<Pruned, RawError> {
+    let terms = Terms::of(config);
+    let segments = doomed(store, &reader(config)?, terms.limits, clock.now()).await?;
+    let used = store.segments().await?;
+    let mut pruned = Pruned::default();
+    for gone in &segments {
+        let records = used.iter().find(|used| used.segment == gone.segment);
+        let needed = match gone.why {
+            Why::Age => store.needed(&gone.segment, terms.per_feed).await?.len() as u64,
+            Why::Size => 0,
+        };
+        pruned.bytes += gone.bytes;
+        pruned.copied += needed;
+        pruned.fetches += records.map_or(0, |used| used.records).saturating_sub(needed);
+    }
+    Ok(Pruned { segments, ..pruned })
+}
+
+/// Removes what is no longer kept. The archive has one writer: where an engine runs, it is the
+/// engine's to do.
+pub async fn prune(
+    config: &Config,
+    clock: &Clock,
+    store: Arc<dyn Store>,
+) -> Result<Pruned, RawError> {
+    let locks = lock(config).map_err(|error| match error {
+        error @ AppError::Lock(crate::db::LockError::Held { .. }) => {
+            RawError::Running(error.to_string())
+        }
+        error => error.into(),
+    })?;
+    let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
+    let keeper = Keeper::new(config, Arc::clone(&archive), store, clock.clone())?;
+    let pruned = keeper.prune(clock.now()).await;
+    archive.close()?;
+    drop(locks);
+    pruned
+}

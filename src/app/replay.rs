@@ -1,0 +1,399 @@
+//! Replay: today's handlers over yesterday's bytes.
+//!
+//! What they read is compared with what is kept, field by field, and kept where it is different. No
+//! request is made, and no task is touched: when it comes up, its validators and its history stay
+//! as they are. Of what stands in several documents the latest counts, so a second replay finds
+//! nothing to change.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::house;
+use crate::archive::{Reader, Stored};
+use crate::config::Config;
+use crate::db::DbError;
+use crate::frontier::{Cursor, Order, TaskFilter};
+use crate::handle::{self, House, Reply};
+use crate::model::{
+    ArticleFact, EntryFact, Exchange, FetchRecord, Headers, Kind, Known, Lease, LeaseId, Outcome,
+    Response, Source, Task, Ts, Validators,
+};
+use crate::store::{Reread, Store, apply};
+
+/// Tasks that are looked up at a time.
+const PAGE: usize = 500;
+/// Kinds whose documents hold entries or articles.
+const KINDS: [Kind; 2] = [Kind::Feed, Kind::Article];
+
+/// What to read again.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Whose documents.
+    pub source: Source,
+    /// Only of this kind.
+    pub kind: Option<Kind>,
+    /// Fetched at or after this time.
+    pub since: Ts,
+    /// Fetched before this time.
+    pub until: Option<Ts>,
+}
+
+/// What reading again changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// Documents read.
+    pub documents: u64,
+    /// Documents that are no longer kept, or cannot be read back.
+    pub gone: u64,
+    /// Entries.
+    pub entries: Tally,
+    /// Articles.
+    pub articles: Tally,
+    /// By field, how many have it now, have another one, or have it no more.
+    pub fields: BTreeMap<String, Fields>,
+}
+
+/// How many are new, different, or no longer found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// Nobody knew them.
+    pub new: u64,
+    /// They say something else.
+    pub changed: u64,
+    /// They are kept, and today's handlers do not find them: they stay.
+    pub lost: u64,
+}
+
+/// What becomes of one field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Fields {
+    /// It was empty.
+    pub gained: u64,
+    /// It was another.
+    pub changed: u64,
+    /// It is empty now.
+    pub lost: u64,
+}
+
+impl Changes {
+    /// Whether there is nothing to apply.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// Entries and articles that change.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        let (entries, articles) = (self.entries, self.articles);
+        entries.new + entries.changed + articles.new + articles.changed
+    }
+
+    fn compare(&mut self, before: &Value, after: &Value) {
+        let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else { return };
+        for (name, new) in after {
+            let old = before.get(name).unwrap_or(&Value::Null);
+            let tally = match (is_nothing(old), is_nothing(new)) {
+                _ if old == new => continue,
+                (true, true) => continue,
+                (true, _) => |fields: &mut Fields| fields.gained += 1,
+                (_, true) => |fields: &mut Fields| fields.lost += 1,
+                (false, false) => |fields: &mut Fields| fields.changed += 1,
+            };
+            tally(self.fields.entry(name.clone()).or_default());
+        }
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Reads archived documents again.
+pub struct Replay {
+    store: Arc<dyn Store>,
+    reader: Reader,
+    house: Arc<House>,
+}
+
+/// Hears how many documents were read.
+pub type Watch<'a> = &'a mut (dyn FnMut(u64) + Send);
+
+impl Replay {
+    /// With the handlers as they are configured.
+    #[must_use]
+    pub fn new(config: &Config, store: Arc<dyn Store>, reader: Reader) -> Self {
+        Self { store, reader, house: Arc::new(house(config)) }
+    }
+
+    /// What would change.
+    pub async fn survey(&self, wanted: &Wanted, watch: Watch<'_>) -> Result<Changes, DbError> {
+        let mut changes = Changes::default();
+        self.each(
+            wanted,
+            &mut changes,
+            async |read, changes| self.weigh(&read, changes).await,
+            watch,
+        )
+        .await?;
+        Ok(changes)
+    }
+
+    /// Makes it so; how many entries and articles changed. Each task is a transaction of its own,
+    /// which looks again at what is kept by then.
+    pub async fn apply(&self, wanted: &Wanted, watch: Watch<'_>) -> Result<u64, DbError> {
+        let (mut changes, mut applied) = (Changes::default(), 0);
+        let keep = async |read: Reread, _: &mut Changes| {
+            applied += self.store.reread(read).await?;
+            Ok(())
+        };
+        self.each(wanted, &mut changes, keep, watch).await?;
+        Ok(applied)
+    }
+
+    async fn each(
+        &self,
+        wanted: &Wanted,
+        changes: &mut Changes,
+        mut with: impl AsyncFnMut(Reread, &mut Changes) -> Result<(), DbError>,
+        watch: Watch<'_>,
+    ) -> Result<(), DbError> {
+        for kind in KINDS.into_iter().filter(|kind| wanted.kind.is_none_or(|only| only == *kind)) {
+            let order = Order::default();
+            let mut filter = TaskFilter {
+                source: Some(wanted.source.uuid.clone()),
+                kind: Some(kind),
+                order,
+                limit: PAGE,
+                ..TaskFilter::default()
+            };
+            loop {
+                let tasks = self.store.list(filter.clone()).await?;
+                let Some(last) = tasks.last() else { break };
+                filter.after = Some(Cursor::behind(last, order));
+                for task in tasks {
+                    let read = self.read_again(wanted, task, changes).await?;
+                    with(read, changes).await?;
+                    watch(changes.documents);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the documents of a task say today, the latest first heard.
+    async fn read_again(
+        &self,
+        wanted: &Wanted,
+        task: Task,
+        changes: &mut Changes,
+    ) -> Result<Reread, DbError> {
+        let mut fetches = self.store.fetches(task.id, usize::MAX).await?;
+        fetches.retain(|fetch| {
+            fetch.status == Some(200)
+                && fetch.at >= wanted.since
+                && wanted.until.is_none_or(|until| fetch.at < until)
+        });
+        let mut read = Reread { task, entries: Vec::new(), article: None };
+        let (mut bodies, mut known) = (HashSet::new(), HashSet::new());
+        for fetch in &fetches {
+            if !bodies.insert(&fetch.body_sha256) {
+                continue;
+            }
+            let Some(stored) = self.stored(fetch).await else {
+                changes.gone += 1;
+                continue;
+            };
+            changes.documents += 1;
+            let at = fetch.at.after(Duration::from_millis(fetch.elapsed_ms));
+            let outcome = self.handle(&read.task, wanted, fetch, stored, at).await?;
+            let new = outcome.entries.into_iter().filter(|fact| known.insert(fact.id));
+            read.entries.extend(new.map(|fact| (at, fact)));
+            if read.task.kind == Kind::Article {
+                match outcome.article {
+                    Some(fact) => read.article = Some((at, fact)),
+                    None => self.count_lost(&read.task, fetch, changes).await?,
+                }
+                // A page's last form is what counts.
+                break;
+            }
+        }
+        Ok(read)
+    }
+
+    async fn stored(&self, fetch: &FetchRecord) -> Option<Stored> {
+        match self.reader.stored(fetch.raw.as_ref()?).await {
+            Ok(stored) => Some(stored),
+            Err(error) => {
+                tracing::warn!(%error, fetch = %fetch.id, "a document could not be read back");
+                None
+            }
+        }
+    }
+
+    /// The two pure steps with the look-up between them. Entries that are known come out like new
+    /// ones, because also what is no content may be different.
+    async fn handle(
+        &self,
+        task: &Task,
+        wanted: &Wanted,
+        fetch: &FetchRecord,
+        stored: Stored,
+        at: Ts,
+    ) -> Result<Outcome, DbError> {
+        let lease = Arc::new(lease(task, &wanted.source, at));
+        let reply = Reply::Answer(Box::new(response(fetch, stored, at)));
+        let (given, house) = (Arc::clone(&lease), Arc::clone(&self.house));
+        let parse = move || handle::parse(&given, &reply, &house);
+        let failed = |error: tokio::task::JoinError| DbError::Engine(error.to_string());
+        let (parsed, ask) = tokio::task::spawn_blocking(parse).await.map_err(failed)?;
+        let known = of_another_content(self.store.lookup(ask).await?);
+        let house = Arc::clone(&self.house);
+        let decide = move || handle::decide(&lease, parsed, &known, at, &house);
+        tokio::task::spawn_blocking(decide).await.map_err(failed)
+    }
+
+    async fn count_lost(
+        &self,
+        task: &Task,
+        fetch: &FetchRecord,
+        changes: &mut Changes,
+    ) -> Result<(), DbError> {
+        let kept = self.store.article(task.url_hash).await?;
+        let is_its = kept.is_some_and(|(row, _)| row.fetch == Some(fetch.id));
+        changes.articles.lost += u64::from(is_its);
+        Ok(())
+    }
+
+    /// Compares with what is kept, as the store will.
+    async fn weigh(&self, read: &Reread, changes: &mut Changes) -> Result<(), DbError> {
+        for (at, fact) in &read.entries {
+            self.weigh_entry(read, *at, fact, changes).await?;
+        }
+        if let Some((at, fact)) = &read.article {
+            self.weigh_article(*at, fact, changes).await?;
+        }
+        Ok(())
+    }
+
+    async fn weigh_entry(
+        &self,
+        read: &Reread,
+        at: Ts,
+        fact: &EntryFact,
+        changes: &mut Changes,
+    ) -> Result<(), DbError> {
+        let before = self.store.entry(fact.id).await?;
+        let (feed, source) = (read.task.id, read.task.source);
+        if apply::entry_again(before.clone(), fact, feed, source, at, at).is_none() {
+            return Ok(());
+        }
+        match before {
+            None => changes.entries.new += 1,
+            Some(row) => {
+                changes.entries.changed += 1;
+                changes.compare(&value(&row.entry), &value(&fact.entry));
+            }
+        }
+        Ok(())
+    }
+
+    async fn weigh_article(
+        &self,
+        at: Ts,
+        fact: &ArticleFact,
+        changes: &mut Changes,
+    ) -> Result<(), DbError> {
+        let before = self.store.article(fact.id).await?;
+        if apply::article_again(before.clone(), None, fact, at, at).is_none() {
+            return Ok(());
+        }
+        match before {
+            None => changes.articles.new += 1,
+            Some((row, text)) => {
+                changes.articles.changed += 1;
+                let with_text = |mut article: Value, text: &str| {
+                    if let Some(fields) = article.as_object_mut() {
+                        fields.insert("text".to_owned(), text.into());
+                    }
+                    article
+                };
+                let before = with_text(value(&row.article), &text);
+                changes.compare(&before, &with_text(value(&fact.article), &fact.text));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or_default()
+}
+
+/// What is known, as if its content were another: so everything that a document says comes out.
+fn of_another_content(mut known: Known) -> Known {
+    known.entries.values_mut().for_each(|entry| entry.content_hash = [0; 32]);
+    known.by_link.values_mut().for_each(|entry| entry.content_hash = [0; 32]);
+    known
+}
+
+/// A right to serve that nobody gave: what comes of it goes to no queue.
+fn lease(task: &Task, source: &Source, at: Ts) -> Lease {
+    Lease {
+        id: LeaseId(0),
+        task: task.clone(),
+        source: Some(Arc::new(source.clone())),
+        validators: Validators::default(),
+        validators_for: None,
+        robots: None,
+        now: at,
+        until: at,
+        delay: Duration::ZERO,
+    }
+}
+
+fn response(fetch: &FetchRecord, stored: Stored, ended: Ts) -> Response {
+    let exchange = Exchange {
+        id: fetch.id,
+        url: fetch.url.clone(),
+        request: Headers::default(),
+        status: stored.head.status().unwrap_or_default(),
+        reason: String::new(),
+        truncated: stored.truncated(),
+        headers: Headers(stored.head.headers),
+        body: stored.body.into(),
+        remote: None,
+        began: fetch.at,
+        ended,
+        elapsed: Duration::from_millis(fetch.elapsed_ms),
+    };
+    Response { exchange, redirects: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_are_gained_changed_and_lost() {
+        let mut changes = Changes::default();
+        let before = json!({"title": "a", "tags": [], "by": "x", "same": 1, "abstract": null});
+        let after = json!({"title": "b", "tags": ["t"], "by": "", "same": 1, "abstract": []});
+        changes.compare(&before, &after);
+        let of = |name: &str| changes.fields.get(name).copied();
+        assert_eq!(of("title"), Some(Fields { changed: 1, ..Fields::default() }));
+        assert_eq!(of("tags"), Some(Fields { gained: 1, ..Fields::default() }));
+        assert_eq!(of("by"), Some(Fields { lost: 1, ..Fields::default() }));
+        assert_eq!((of("same"), of("abstract")), (None, None));
+    }
+}

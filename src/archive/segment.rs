@@ -1,0 +1,215 @@
+//! The segment that is being written: its file, what stands in it, and what a crash leaves of it.
+//!
+//! A record is whole or it is cut off: nothing is ever written behind half of one.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use feedmill_formats::warc::{self, Digest, Record, RecordType, Revisit, RevisitProfile};
+
+use super::{ArchiveError, OPEN};
+use crate::model::{Exchange, FetchId, RawRef, Truncation, Ts, new_uuid};
+
+pub(super) const SUFFIX: &str = ".warc.gz";
+
+/// Payloads that are remembered of one segment at the most; later ones are written as they come.
+const REMEMBERED: usize = 100_000;
+
+/// A payload that stands in the segment.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    id: FetchId,
+    url: String,
+    date: Ts,
+    place: (u64, u64),
+    digest: Digest,
+}
+
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    pub(super) name: String,
+    pub(super) warcinfo: String,
+    pub(super) length: u64,
+    /// So much of it is on disk.
+    pub(super) synced: u64,
+    /// Bytes of a record that could not be written whole are behind `length`.
+    pub(super) torn: bool,
+    pub(super) dirty: bool,
+    pub(super) since: Ts,
+    payloads: HashMap<Digest, Known>,
+}
+
+impl Segment {
+    /// A new segment, with its warcinfo.
+    pub(super) fn start(
+        dir: &Path,
+        now: Ts,
+        agent: &str,
+        level: u32,
+    ) -> Result<Self, ArchiveError> {
+        let stamp: String = now.to_string().chars().filter(char::is_ascii_digit).take(14).collect();
+        let id = new_uuid(now);
+        let name = format!("feedmill-{stamp}-{}{SUFFIX}", id.simple());
+        let path = dir.join(format!("{name}{OPEN}"));
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(&path)
+            .map_err(ArchiveError::io(&path))?;
+        let warcinfo = record_id(id);
+        let first = info(&name, &warcinfo, now, agent, level);
+        let mut segment = Self {
+            file,
+            path,
+            name,
+            warcinfo,
+            length: 0,
+            synced: 0,
+            torn: false,
+            dirty: false,
+            since: now,
+            payloads: HashMap::new(),
+        };
+        let begun = segment.write(&[&first]).and_then(|()| sync_dir(dir));
+        if let Err(error) = begun {
+            // Whoever tries again begins another one: nothing empty is left behind.
+            drop(fs::remove_file(&segment.path));
+            return Err(error);
+        }
+        Ok(segment)
+    }
+
+    /// Writes a response and the request behind it, which is found there without an index.
+    pub(super) fn write_pair(
+        &mut self,
+        (response, request): &(Vec<u8>, Vec<u8>),
+    ) -> Result<RawRef, ArchiveError> {
+        let length = response.len() as u64;
+        let raw = RawRef { segment: self.name.clone(), offset: self.length, length };
+        self.write(&[response, request])?;
+        Ok(raw)
+    }
+
+    fn write(&mut self, parts: &[&[u8]]) -> Result<(), ArchiveError> {
+        self.mend()?;
+        for part in parts {
+            self.torn = true;
+            self.file.write_all(part).map_err(ArchiveError::io(&self.path))?;
+        }
+        (self.torn, self.dirty) = (false, true);
+        self.length += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        Ok(())
+    }
+
+    /// Cuts off what a full disk left of a record: nothing is ever written behind it.
+    pub(super) fn mend(&mut self) -> Result<(), ArchiveError> {
+        if self.torn {
+            self.file.set_len(self.length).map_err(ArchiveError::io(&self.path))?;
+            (self.torn, self.dirty) = (false, true);
+        }
+        Ok(())
+    }
+
+    /// The payload with this digest, when it stands here.
+    pub(super) fn known(&self, digest: Digest) -> Option<Known> {
+        self.payloads.get(&digest).cloned()
+    }
+
+    /// Remembers a payload that was just written.
+    pub(super) fn know(&mut self, digest: Digest, exchange: &Exchange, raw: &RawRef) {
+        if self.payloads.len() < REMEMBERED {
+            let (id, url, date) = (exchange.id, exchange.url.clone(), exchange.began);
+            let place = (raw.offset, raw.length);
+            self.payloads.entry(digest).or_insert(Known { id, url, date, place, digest });
+        }
+    }
+}
+
+/// Brings the names in a directory to disk: a file that was synced can still be lost by its name.
+pub(super) fn sync_dir(dir: &Path) -> Result<(), ArchiveError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(ArchiveError::io(dir))
+}
+
+/// Cuts a segment back to its last whole record and closes it.
+pub(super) fn repair(path: &Path) -> Result<(), ArchiveError> {
+    let mended = || -> io::Result<()> {
+        let good = warc::valid_prefix(io::BufReader::new(File::open(path)?))?;
+        let file = OpenOptions::new().write(true).open(path)?;
+        if file.metadata()?.len() != good {
+            tracing::warn!(segment = %path.display(), good, "cut a torn record off an archive segment");
+            file.set_len(good)?;
+            file.sync_all()?;
+        }
+        if good == 0 { fs::remove_file(path) } else { fs::rename(path, path.with_extension("")) }
+    };
+    mended().map_err(ArchiveError::io(path))
+}
+
+pub(super) fn record_id(id: uuid::Uuid) -> String {
+    format!("<urn:uuid:{id}>")
+}
+
+/// The member that says who wrote a segment.
+pub(super) fn info(name: &str, id: &str, now: Ts, agent: &str, level: u32) -> Vec<u8> {
+    let body = format!(
+        "software: {agent}\r\nformat: WARC File Format 1.1\r\nconformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n"
+    );
+    let mut info = Record::new(RecordType::Warcinfo, id, now, warc::WARC_FIELDS);
+    info.filename = Some(name);
+    info.payload = body.as_bytes();
+    warc::member(&info, level)
+}
+
+/// The gzip members of an answer, or of a revisit of what is known, and of its request.
+pub(super) fn members(
+    exchange: &Exchange,
+    warcinfo: &str,
+    known: Option<&Known>,
+    level: u32,
+) -> (Vec<u8>, Vec<u8>) {
+    let response_id = record_id(exchange.id);
+    let whole = exchange.truncated.is_none();
+    let head =
+        warc::response_head(exchange.status, &exchange.reason, exchange.headers.lines(), whole);
+    let earlier = known.map(|known| record_id(known.id));
+    let kind = if known.is_some() { RecordType::Revisit } else { RecordType::Response };
+    let mut response = Record::new(kind, &response_id, exchange.began, warc::HTTP_RESPONSE);
+    response.target_uri = Some(&exchange.url);
+    response.warcinfo = Some(warcinfo);
+    response.ip = exchange.remote;
+    response.truncated = exchange.truncated.map(Truncation::as_str);
+    response.head = &head;
+    match known.zip(earlier.as_deref()) {
+        None => response.payload = &exchange.body,
+        Some((known, refers_to)) => {
+            response.payload_digest = Some(known.digest);
+            response.revisit = Some(Revisit {
+                profile: RevisitProfile::IdenticalPayload,
+                refers_to,
+                target_uri: &known.url,
+                date: known.date,
+                place: Some(known.place),
+            });
+        }
+    }
+    (warc::member(&response, level), request(exchange, &response_id, warcinfo, level))
+}
+
+fn request(exchange: &Exchange, response_id: &str, warcinfo: &str, level: u32) -> Vec<u8> {
+    let request_id = record_id(new_uuid(exchange.began));
+    let target = url::Url::parse(&exchange.url).ok();
+    let path =
+        target.as_ref().map_or_else(|| "/".to_owned(), feedmill_formats::url::path_and_query);
+    let head = warc::request_head("GET", &path, exchange.request.lines());
+    let mut request =
+        Record::new(RecordType::Request, &request_id, exchange.began, warc::HTTP_REQUEST);
+    request.target_uri = Some(&exchange.url);
+    request.concurrent_to = Some(response_id);
+    request.warcinfo = Some(warcinfo);
+    request.head = &head;
+    warc::member(&request, level)
+}

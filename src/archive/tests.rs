@@ -1,0 +1,238 @@
+//! What the archive must keep, whatever happens to it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use feedmill_formats::warc::{self, RecordType};
+
+use super::*;
+use crate::model::{Headers, Truncation, Ts, new_uuid};
+
+fn settings(dir: &Path) -> Settings {
+    Settings {
+        dir: dir.to_owned(),
+        segment_size: 64 << 20,
+        segment_age: Duration::from_hours(6),
+        gzip_level: 6,
+        agent: "Feedmill/test".to_owned(),
+    }
+}
+
+fn clock() -> Clock {
+    Clock::manual(Ts::from_ms(1_800_000_000_000))
+}
+
+fn exchange(n: usize) -> Exchange {
+    let began = Ts::from_ms(1_800_000_000_000);
+    Exchange {
+        id: new_uuid(began),
+        url: format!("https://example.com/{n}?q=1"),
+        request: Headers(vec![("host".into(), "example.com".into())]),
+        status: 200,
+        reason: "OK".into(),
+        headers: Headers(vec![("content-type".into(), "text/plain".into())]),
+        body: format!("the body of page {n}\r\nWARC/1.1\r\n\r\n").into(),
+        truncated: (n % 2 == 1).then_some(Truncation::Disconnect),
+        remote: Some([192, 0, 2, 1].into()),
+        began,
+        ended: began,
+        elapsed: Duration::from_millis(5),
+    }
+}
+
+/// A page with a long body, or one of a few bodies again.
+fn page(n: usize, body: usize) -> Exchange {
+    let body = format!("body {body}: {}", "lorem ipsum ".repeat(80)).into();
+    Exchange { body, truncated: None, ..exchange(n) }
+}
+
+fn stored(dir: &Path, raw: &RawRef) -> Result<Stored, ArchiveError> {
+    static RUNTIME: LazyLock<tokio::runtime::Runtime> =
+        LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().build().unwrap());
+    RUNTIME.block_on(Reader::new(dir.to_owned(), None).stored(raw))
+}
+
+fn kinds(dir: &Path) -> Vec<RecordType> {
+    let members = files(dir).into_iter().flat_map(|path| warc::scan(File::open(path).unwrap()));
+    members.map(|member| member.unwrap().fields.kind().unwrap()).collect()
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_record_reads_back_as_it_was_while_open_and_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let kept: Vec<_> = (0..5).map(|n| archive.append(&exchange(n)).unwrap()).collect();
+    let check = || {
+        for (n, raw) in kept.iter().enumerate() {
+            let stored = stored(dir.path(), raw).unwrap();
+            assert_eq!(stored.head.status(), Some(200));
+            assert_eq!(stored.body, exchange(n).body);
+            assert_eq!(stored.fields.target_uri(), Some(exchange(n).url.as_str()));
+            let (asked, _) = stored.request.as_ref().unwrap().http().unwrap();
+            assert_eq!(asked.start, format!("GET /{n}?q=1 HTTP/1.1"));
+        }
+    };
+    check();
+    archive.close().unwrap();
+    assert!(files(dir.path()).iter().all(|path| path.extension().unwrap() == "gz"));
+    check();
+}
+
+#[test]
+fn a_payload_that_stands_in_the_segment_is_not_written_again() {
+    use RecordType::{Request, Response, Revisit, Warcinfo};
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let pages = [page(1, 7), page(2, 7), page(1, 7), page(3, 8)];
+    let kept: Vec<_> = pages.iter().map(|page| archive.append(page).unwrap()).collect();
+    for (page, raw) in pages.iter().zip(&kept) {
+        let stored = stored(dir.path(), raw).unwrap();
+        assert_eq!(stored.body, page.body);
+        assert_eq!(stored.fields.target_uri(), Some(page.url.as_str()));
+        // What is copied or handed out needs no other record.
+        let alone = warc::read_member(&stored.members.0, u64::MAX).unwrap();
+        assert!(alone.intact() && alone.fields.kind() == Some(Response));
+        assert_eq!(alone.http().unwrap().1, page.body);
+        assert_eq!(alone.fields.id(), stored.fields.id());
+    }
+    let revisit = stored(dir.path(), &kept[1]).unwrap().fields;
+    assert_eq!(revisit.get("WARC-Refers-To-Target-URI"), Some(pages[0].url.as_str()));
+    assert_eq!(revisit.get("WARC-Refers-To-Date"), Some("2027-01-15T08:00:00Z"));
+    assert!(revisit.get("WARC-Profile").unwrap().ends_with("identical-payload-digest"));
+    assert_eq!(
+        kinds(dir.path()),
+        [Warcinfo, Response, Request, Revisit, Request, Revisit, Request, Response, Request]
+    );
+    // The next segment stands alone.
+    archive.close().unwrap();
+    let alone = archive.append(&pages[0]).unwrap();
+    archive.close().unwrap();
+    fs::remove_file(dir.path().join(&kept[0].segment)).unwrap();
+    assert_eq!(stored(dir.path(), &alone).unwrap().body, pages[0].body);
+    assert_eq!(stored(dir.path(), &kept[1]).unwrap_err().code(), "archive_missing");
+}
+
+#[test]
+fn only_whole_and_good_answers_are_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let cut = |n| Exchange { truncated: Some(Truncation::Length), ..page(n, 1) };
+    let gone = |n| Exchange { status: 404, ..page(n, 1) };
+    for page in [cut(1), cut(2), gone(3), gone(4), page(5, 1), exchange(6), exchange(6)] {
+        archive.append(&page).unwrap();
+    }
+    assert!(!kinds(dir.path()).contains(&RecordType::Revisit));
+}
+
+#[test]
+fn a_segment_cut_at_any_byte_keeps_every_whole_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let pages = [exchange(0), exchange(1), page(2, 1), page(3, 1)];
+    let kept: Vec<_> = pages.iter().map(|page| archive.append(page).unwrap()).collect();
+    archive.sync().unwrap();
+    let open = files(dir.path()).remove(0);
+    let whole = fs::read(&open).unwrap();
+    let name = open.file_name().unwrap().to_owned();
+    drop(archive);
+    let crashed = tempfile::tempdir().unwrap();
+    for cut in 0..=whole.len() {
+        fs::write(crashed.path().join(&name), &whole[..cut]).unwrap();
+        Archive::open(settings(crashed.path()), clock()).unwrap();
+        for (n, raw) in kept.iter().enumerate() {
+            let survived = raw.offset + raw.length <= cut as u64;
+            let read = stored(crashed.path(), raw);
+            assert_eq!(read.is_ok(), survived, "record {n}, cut at {cut}");
+            assert!(read.is_ok_and(|read| read.body == pages[n].body) || !survived);
+        }
+        for path in files(crashed.path()) {
+            let good = warc::valid_prefix(File::open(&path).unwrap()).unwrap();
+            assert_eq!(good, path.metadata().unwrap().len(), "nothing torn is left");
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_was_not_on_disk_when_a_sync_failed_counts_as_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let safe = archive.append(&exchange(1)).unwrap();
+    archive.sync().unwrap();
+    let lost = archive.append(&exchange(2)).unwrap();
+    // A file that cannot be synced.
+    let broken = OpenOptions::new().append(true).open("/dev/null").unwrap();
+    archive.segment().as_mut().unwrap().file = broken;
+    assert_eq!(archive.sync().unwrap_err().code(), "archive_io");
+    assert!(archive.has_lost(&lost) && !archive.has_lost(&safe));
+    let next = archive.append(&exchange(3)).unwrap();
+    assert_ne!(next.segment, lost.segment, "nothing is written behind what may be missing");
+    archive.sync().unwrap();
+    assert!(!archive.has_lost(&next));
+}
+
+#[test]
+fn a_torn_record_is_cut_off_before_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let first = archive.append(&exchange(1)).unwrap();
+    let path = files(dir.path()).remove(0);
+    // A disk that is full in the middle of a record.
+    OpenOptions::new().append(true).open(&path).unwrap().write_all(b"half a rec").unwrap();
+    archive.segment().as_mut().unwrap().torn = true;
+    let second = archive.append(&exchange(2)).unwrap();
+    assert_eq!(first.segment, second.segment);
+    stored(dir.path(), &second).unwrap();
+    archive.close().unwrap();
+    let closed = files(dir.path()).remove(0);
+    let good = warc::valid_prefix(File::open(&closed).unwrap()).unwrap();
+    assert_eq!(good, closed.metadata().unwrap().len());
+}
+
+#[test]
+fn segments_end_by_size_and_by_age() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = clock();
+    let small = Settings { segment_size: 1, ..settings(dir.path()) };
+    let archive = Archive::open(small, clock.clone()).unwrap();
+    let (a, b) = (archive.append(&exchange(1)).unwrap(), archive.append(&exchange(2)).unwrap());
+    assert_ne!(a.segment, b.segment);
+    let archive = Archive::open(settings(dir.path()), clock.clone()).unwrap();
+    let a = archive.append(&exchange(1)).unwrap();
+    clock.advance(Duration::from_hours(7));
+    let b = archive.append(&exchange(2)).unwrap();
+    assert_ne!(a.segment, b.segment);
+    // Also when nothing comes any more.
+    let closed = || Archive::closed(dir.path()).unwrap().iter().any(|(name, _)| *name == b.segment);
+    archive.rotate().unwrap();
+    assert!(!closed());
+    clock.advance(Duration::from_hours(7));
+    archive.rotate().unwrap();
+    assert!(closed());
+}
+
+#[test]
+fn a_copy_is_what_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    archive.append(&page(1, 1)).unwrap();
+    let revisit = archive.append(&page(2, 1)).unwrap();
+    archive.close().unwrap();
+    let before = stored(dir.path(), &revisit).unwrap();
+    let (record, request) = before.members.clone();
+    let copy = archive.copy(record, request).unwrap();
+    assert!(Archive::remove(dir.path(), &revisit.segment).unwrap());
+    assert!(!Archive::remove(dir.path(), &revisit.segment).unwrap());
+    let after = stored(dir.path(), &copy).unwrap();
+    assert_eq!((after.body, after.request), (before.body, before.request));
+    assert_eq!(after.fields.id(), before.fields.id());
+}

@@ -1,0 +1,171 @@
+//! The index of the archive, and what is read in it again.
+
+use tokio_postgres::Row;
+
+use super::keep::{twins, write_articles, write_entries};
+use super::{log, read};
+use crate::db::postgres::{Given, column, rows, run};
+use crate::db::{DbError, PgDb};
+use crate::frontier::Rules;
+use crate::frontier::postgres::{int, lock, maybe, named, narrow, now, queue_ids};
+use crate::model::{Code, EntryFact, EntryRow, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
+use crate::store::apply;
+use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id};
+
+pub(super) const FETCH_COLUMNS: &str = "f.id, f.task_id, f.at, f.url, f.status, f.code, f.bytes, \
+    f.elapsed_ms, f.content_type, f.body_sha256, f.segment, f.\"offset\", f.length";
+
+pub(super) fn read_fetch(row: &Row) -> Result<FetchRecord, DbError> {
+    let raw = match row.try_get(10)? {
+        Some(segment) => Some(RawRef {
+            segment,
+            offset: narrow("offset", row, 11)?,
+            length: narrow("length", row, 12)?,
+        }),
+        None => None,
+    };
+    Ok(FetchRecord {
+        id: FetchId::from_bytes(read::hash("fetch", row, 0)?),
+        task: TaskId(int(row, 1)?),
+        at: Ts::from_ms(int(row, 2)?),
+        url: row.try_get(3)?,
+        status: maybe(row, 4)?.map(|_| narrow("status", row, 4)).transpose()?,
+        code: named("code", row, 5, Code::from_number)?,
+        bytes: narrow("bytes", row, 6)?,
+        elapsed_ms: narrow("time", row, 7)?,
+        content_type: row.try_get(8)?,
+        body_sha256: row.try_get(9)?,
+        raw,
+    })
+}
+
+pub(super) async fn find(db: &PgDb, filter: &FetchFilter) -> Result<Vec<FetchRecord>, DbError> {
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    let source = filter.source.map(|source| source.0);
+    let bound = |at: Option<Ts>| at.map(|at| first_id(at).as_bytes().to_vec());
+    let (since, until) = (bound(filter.since), bound(filter.until));
+    let after = filter.after.map(|id| id.as_bytes().to_vec());
+    let ids = column(&filter.ids, |id| id.as_bytes().as_slice());
+    let mut given: Vec<Given<'_>> = vec![&limit];
+    let mut conditions = vec!["true".to_owned()];
+    let owned = "f.task_id IN (SELECT id FROM task WHERE source_id = ?)";
+    let terms: [(bool, &str, Given<'_>); 6] = [
+        (filter.segment.is_some(), "f.segment = ?", &filter.segment),
+        (source.is_some(), owned, &source),
+        (since.is_some(), "f.id >= ?", &since),
+        (until.is_some(), "f.id < ?", &until),
+        (after.is_some(), "f.id > ?", &after),
+        (!filter.ids.is_empty(), "f.id = ANY(?::bytea[])", &ids),
+    ];
+    for (_, condition, value) in terms.into_iter().filter(|(wanted, ..)| *wanted) {
+        given.push(value);
+        conditions.push(condition.replace('?', &format!("${}", given.len())));
+    }
+    if filter.kept {
+        conditions.push("f.segment IS NOT NULL".to_owned());
+    }
+    let sql = format!(
+        "SELECT {FETCH_COLUMNS} FROM \"fetch\" f WHERE {} ORDER BY f.id LIMIT $1",
+        conditions.join(" AND ")
+    );
+    rows(&db.client().await?, &sql, &given).await?.iter().map(read_fetch).collect()
+}
+
+pub(super) async fn segments(db: &PgDb) -> Result<Vec<SegmentUse>, DbError> {
+    let sql = "SELECT segment, count(*), max(at) FROM \"fetch\" WHERE segment IS NOT NULL
+        GROUP BY segment ORDER BY segment COLLATE \"C\"";
+    let read = |row: &Row| {
+        Ok(SegmentUse {
+            segment: row.try_get(0)?,
+            records: narrow("count", row, 1)?,
+            last: Ts::from_ms(int(row, 2)?),
+        })
+    };
+    rows(&db.client().await?, sql, &[]).await?.iter().map(read).collect()
+}
+
+/// Those in a segment that are among the last `per_feed` documents of their feed.
+pub(super) async fn needed(
+    db: &PgDb,
+    segment: &str,
+    per_feed: u32,
+) -> Result<Vec<FetchRecord>, DbError> {
+    let sql = format!(
+        "SELECT {FETCH_COLUMNS} FROM \"fetch\" f JOIN task t ON t.id = f.task_id AND t.kind = $2
+         WHERE f.segment = $1 AND f.status = 200 AND $3 > (SELECT count(*) FROM
+           (SELECT 1 FROM \"fetch\" g WHERE g.task_id = f.task_id AND g.at > f.at AND g.status = 200
+              AND g.segment IS NOT NULL LIMIT $3) later)
+         ORDER BY f.\"offset\""
+    );
+    let kind = i16::try_from(Kind::Feed.number()).unwrap_or(i16::MAX);
+    let given: [Given<'_>; 3] = [&segment, &kind, &i64::from(per_feed)];
+    rows(&db.client().await?, &sql, &given).await?.iter().map(read_fetch).collect()
+}
+
+pub(super) async fn move_raw(db: &PgDb, moved: &[MovedRaw]) -> Result<(), DbError> {
+    let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    run(
+        &db.client().await?,
+        "UPDATE \"fetch\" f SET segment = w.segment, \"offset\" = w.place, length = w.length
+         FROM unnest($1::bytea[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
+           AS w(id, was, segment, place, length) WHERE f.id = w.id AND f.segment = w.was",
+        &[
+            &column(moved, |one| one.fetch.as_bytes().as_slice()),
+            &column(moved, |one| one.from.as_str()),
+            &column(moved, |one| one.to.segment.as_str()),
+            &column(moved, |one| long(one.to.offset)),
+            &column(moved, |one| long(one.to.length)),
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+/// Notes that bytes of a segment are no longer kept, of so many fetches; how many there were.
+pub(super) async fn forget(db: &PgDb, segment: &str, limit: usize) -> Result<u64, DbError> {
+    run(
+        &db.client().await?,
+        "UPDATE \"fetch\" SET segment = NULL, \"offset\" = NULL, length = NULL WHERE id IN
+           (SELECT id FROM \"fetch\" WHERE segment = $1 LIMIT $2)",
+        &[&segment, &i64::try_from(limit).unwrap_or(i64::MAX)],
+    )
+    .await
+}
+
+/// Keeps what was read again, where it is different and nothing later is kept; how many changed.
+/// Locks are taken as a commit takes them: the feed's queue, and for an article the log.
+pub(super) async fn reread(db: &PgDb, read: &Reread, rules: &Rules) -> Result<u64, DbError> {
+    let task = &read.task;
+    let queues = queue_ids(db, [task.host.as_str()].into(), rules).await?;
+    let mut client = db.client().await?;
+    let tx = client.transaction().await?;
+    lock(&tx, &queues.values().copied().collect::<Vec<_>>()).await?;
+    let now = now(db, &tx).await?;
+    let mut events = Vec::new();
+    let ids: Vec<_> = read.entries.iter().map(|(_, fact)| fact.id).collect();
+    let mut known = read::entries(&tx, &ids).await?;
+    let mut changed: Vec<(EntryRow, &EntryFact)> = Vec::new();
+    for (at, fact) in &read.entries {
+        let previous = known.remove(&fact.id);
+        if let Some((row, event)) =
+            apply::entry_again(previous, fact, task.id, task.source, *at, now)
+        {
+            changed.push((row, fact));
+            events.push(event);
+        }
+    }
+    write_entries(&tx, &changed).await?;
+    if let Some((at, fact)) = &read.article {
+        log::lock(&tx).await?;
+        let previous = read::article_in(&tx, fact.id).await?;
+        let twins = twins(&tx, &[fact]).await?;
+        let twin = twins.values().flatten().find(|id| **id != fact.id).copied();
+        if let Some((row, event)) = apply::article_again(previous, twin, fact, *at, now) {
+            write_articles(&tx, &[(row, Some(fact.text.as_str()))]).await?;
+            events.push(event);
+        }
+    }
+    log::append(&tx, &events, now).await?;
+    tx.commit().await?;
+    Ok(events.len() as u64)
+}

@@ -1,0 +1,170 @@
+//! The index of the archive, and what is read in it again.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params_from_iter};
+
+use super::commit::{put_article_row, put_entry_row, put_event, twin};
+use super::read;
+use crate::db::DbError;
+use crate::frontier::sqlite::number;
+use crate::model::{Code, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
+use crate::store::apply;
+use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id};
+
+pub(super) const FETCH_COLUMNS: &str = "f.id, f.task_id, f.at, f.url, f.status, f.code, f.bytes, \
+    f.elapsed_ms, f.content_type, f.body_sha256, f.segment, f.offset, f.length";
+
+pub(super) fn read_fetch(row: &Row<'_>) -> Result<FetchRecord, DbError> {
+    let segment: Option<String> = row.get(10)?;
+    let raw = match segment {
+        Some(segment) => Some(RawRef { segment, offset: row.get(11)?, length: row.get(12)? }),
+        None => None,
+    };
+    Ok(FetchRecord {
+        id: FetchId::from_bytes(row.get(0)?),
+        task: TaskId(row.get(1)?),
+        at: Ts::from_ms(row.get(2)?),
+        url: row.get(3)?,
+        status: row.get(4)?,
+        code: number("code", row.get(5)?, Code::from_number)?,
+        bytes: row.get(6)?,
+        elapsed_ms: row.get(7)?,
+        content_type: row.get(8)?,
+        body_sha256: row.get(9)?,
+        raw,
+    })
+}
+
+fn blob(id: FetchId) -> Value {
+    Value::from(id.as_bytes().to_vec())
+}
+
+pub(super) fn find(conn: &Connection, filter: &FetchFilter) -> Result<Vec<FetchRecord>, DbError> {
+    let mut conditions = vec!["true".to_owned()];
+    let mut values = Vec::new();
+    let mut when = |condition: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            conditions.push(condition.to_owned());
+            values.push(value);
+        }
+    };
+    when("f.segment = ?", filter.segment.clone().map(Value::from));
+    when(
+        "f.task_id IN (SELECT id FROM task WHERE source_id = ?)",
+        filter.source.map(|source| source.0.into()),
+    );
+    when("f.id >= ?", filter.since.map(|at| blob(first_id(at))));
+    when("f.id < ?", filter.until.map(|at| blob(first_id(at))));
+    when("f.id > ?", filter.after.map(blob));
+    if filter.kept {
+        conditions.push("f.segment IS NOT NULL".to_owned());
+    }
+    if !filter.ids.is_empty() {
+        conditions.push(format!("f.id IN ({})", vec!["?"; filter.ids.len()].join(", ")));
+        values.extend(filter.ids.iter().map(|id| blob(*id)));
+    }
+    values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
+    let sql = format!(
+        "SELECT {FETCH_COLUMNS} FROM fetch f WHERE {} ORDER BY f.id LIMIT ?",
+        conditions.join(" AND ")
+    );
+    let mut select = conn.prepare(&sql)?;
+    let mut rows = select.query(params_from_iter(values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read_fetch(row)?);
+    }
+    Ok(found)
+}
+
+pub(super) fn segments(conn: &Connection) -> Result<Vec<SegmentUse>, DbError> {
+    let mut select = conn.prepare(
+        "SELECT segment, count(*), max(at) FROM fetch WHERE segment IS NOT NULL
+         GROUP BY segment ORDER BY segment",
+    )?;
+    let found = select.query_map([], |row| {
+        Ok(SegmentUse {
+            segment: row.get(0)?,
+            records: row.get(1)?,
+            last: Ts::from_ms(row.get(2)?),
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+/// Those in a segment that are among the last `per_feed` documents of their feed.
+pub(super) fn needed(
+    conn: &Connection,
+    segment: &str,
+    per_feed: u32,
+) -> Result<Vec<FetchRecord>, DbError> {
+    let sql = format!(
+        "SELECT {FETCH_COLUMNS} FROM fetch f JOIN task t ON t.id = f.task_id AND t.kind = ?2
+         WHERE f.segment = ?1 AND f.status = 200 AND ?3 > (SELECT count(*) FROM
+           (SELECT 1 FROM fetch g WHERE g.task_id = f.task_id AND g.at > f.at AND g.status = 200
+              AND g.segment IS NOT NULL LIMIT ?3))
+         ORDER BY f.offset"
+    );
+    let mut select = conn.prepare(&sql)?;
+    let mut rows = select.query((segment, Kind::Feed.number(), per_feed))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read_fetch(row)?);
+    }
+    Ok(found)
+}
+
+pub(super) fn move_raw(conn: &Connection, moved: &[MovedRaw]) -> Result<(), DbError> {
+    let mut update = conn.prepare_cached(
+        "UPDATE fetch SET segment = ?3, offset = ?4, length = ?5 WHERE id = ?1 AND segment = ?2",
+    )?;
+    for MovedRaw { fetch, from, to } in moved {
+        let (offset, length) = (i64::try_from(to.offset), i64::try_from(to.length));
+        update.execute((
+            fetch.as_bytes().as_slice(),
+            from,
+            &to.segment,
+            offset.unwrap_or(i64::MAX),
+            length.unwrap_or(i64::MAX),
+        ))?;
+    }
+    Ok(())
+}
+
+/// Notes that bytes of a segment are no longer kept, of so many fetches; how many there were.
+pub(super) fn forget(conn: &Connection, segment: &str, limit: usize) -> Result<u64, DbError> {
+    let forgotten = conn
+        .prepare_cached(
+            "UPDATE fetch SET segment = NULL, offset = NULL, length = NULL WHERE id IN
+               (SELECT id FROM fetch WHERE segment = ?1 LIMIT ?2)",
+        )?
+        .execute((segment, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+    Ok(forgotten as u64)
+}
+
+/// Keeps what was read again, where it is different and nothing later is kept; how many changed.
+pub(super) fn reread(conn: &Connection, read: &Reread, now: Ts) -> Result<u64, DbError> {
+    let task = &read.task;
+    let mut events = Vec::new();
+    for (at, fact) in &read.entries {
+        let previous = read::entry(conn, fact.id)?;
+        if let Some((row, event)) =
+            apply::entry_again(previous, fact, task.id, task.source, *at, now)
+        {
+            put_entry_row(conn, &row, fact)?;
+            events.push(event);
+        }
+    }
+    if let Some((at, fact)) = &read.article {
+        let previous = read::article_with_text(conn, fact.id)?;
+        let twin = twin(conn, fact)?;
+        if let Some((row, event)) = apply::article_again(previous, twin, fact, *at, now) {
+            put_article_row(conn, &row, Some(&fact.text))?;
+            events.push(event);
+        }
+    }
+    for event in &events {
+        put_event(conn, event, now)?;
+    }
+    Ok(events.len() as u64)
+}

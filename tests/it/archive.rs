@@ -1,0 +1,456 @@
+//! The archive as a whole: read back, handed out, checked, thinned out, read again.
+
+use std::fs::{self, File};
+use std::future::Future;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use feedmill::app::replay::{Changes, Replay, Wanted};
+use feedmill::app::{self, keep, raw};
+use feedmill::archive::{Archive, Settings};
+use feedmill::clock::Clock;
+use feedmill::db::Connection;
+use feedmill::frontier::TaskFilter;
+use feedmill::model::{EventKind, Exchange, FetchRecord, Headers, Kind, Truncation, Ts, new_uuid};
+use feedmill::store::{FetchFilter, Store};
+use feedmill_formats::warc::{self, RecordType};
+use serde_json::Value;
+
+use crate::support::World;
+
+/// A world whose stories were all read.
+async fn read_world(publishers: usize, stories: usize) -> World {
+    let world = World::new(publishers, stories).await;
+    world.follow().await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
+    world
+}
+
+async fn verified(world: &World) -> raw::Verified {
+    let reader = app::reader(&world.config).unwrap();
+    raw::verify(&*world.store, &reader, None, &mut |_, _| {}).await.unwrap()
+}
+
+async fn fetches(store: &dyn Store) -> Vec<FetchRecord> {
+    store.find_fetches(FetchFilter { limit: usize::MAX, ..FetchFilter::default() }).await.unwrap()
+}
+
+fn segments(world: &World) -> Vec<String> {
+    let names = fs::read_dir(world.config.archive_dir()).unwrap();
+    names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_record_is_checked_against_its_digest_and_the_index() {
+    let world = read_world(4, 4).await;
+    let found = verified(&world).await;
+    assert_eq!(found.problems, []);
+    assert_eq!(found.fetches, world.newsroom.counters().requests);
+    assert_eq!((found.segments, found.unindexed), (1, 0));
+
+    // A fetch that leads nowhere, a record that nobody leads to, and a byte that is another.
+    let kept = fetches(&*world.store).await;
+    let (first, second) = (kept[0].raw.clone().unwrap(), kept[1].clone());
+    let conn = Connection::open(world.config.database_path()).unwrap();
+    conn.execute(
+        "UPDATE fetch SET \"offset\" = \"offset\" + 1 WHERE id = ?1",
+        [second.id.as_bytes().as_slice()],
+    )
+    .unwrap();
+    let found = verified(&world).await;
+    let codes: Vec<_> = found.problems.iter().map(|problem| problem.code).collect();
+    assert_eq!((codes, found.unindexed), (vec!["index"], 1));
+    let path = world.config.archive_dir().join(&first.segment);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[usize::try_from(first.offset).unwrap() + 40] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let found = verified(&world).await;
+    assert!(found.problems.iter().any(|problem| problem.code == "damaged"), "{found:?}");
+    fs::remove_file(&path).unwrap();
+    let found = verified(&world).await;
+    assert!(found.problems.iter().all(|problem| problem.code == "missing"), "{found:?}");
+    assert_eq!(found.problems.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_needs_no_other_file() {
+    let world = read_world(3, 3).await;
+    let source = world.store.sources().await.unwrap().remove(0);
+    let reader = app::reader(&world.config).unwrap();
+    let file = world.dir().join("out.warc.gz");
+    let filter = FetchFilter { source: Some(source.id), ..FetchFilter::default() };
+    let export = async || {
+        let (filter, by) = (filter.clone(), ("test", world.start));
+        raw::export(&*world.store, &reader, filter, by, &file, &mut |_| {}).await
+    };
+    let done = export().await.unwrap();
+    assert_eq!((done.gone, done.unreadable.len()), (0, 0));
+    assert!(done.records > 3 && done.records < world.newsroom.counters().requests);
+    assert_eq!(done.bytes, file.metadata().unwrap().len());
+    let members: Vec<_> = warc::scan(File::open(&file).unwrap()).map(Result::unwrap).collect();
+    assert!(members.iter().all(|member| member.intact));
+    let count = |kind| members.iter().filter(|m| m.fields.kind() == Some(kind)).count() as u64;
+    assert_eq!(count(RecordType::Warcinfo), 1);
+    assert_eq!(count(RecordType::Response), done.records);
+    assert_eq!(count(RecordType::Request), done.records);
+    assert_eq!(export().await.unwrap_err().code(), "exists");
+}
+
+/// A clock that stands still, so many days after the work.
+fn days_later(world: &World, days: u64) -> Clock {
+    Clock::manual(world.clock.now().after(Duration::from_hours(24 * days)))
+}
+
+async fn prune(world: &World, days: u64) -> Result<keep::Pruned, raw::RawError> {
+    keep::prune(&world.config, &days_later(world, days), Arc::clone(&world.store)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_bytes_go_and_the_last_documents_of_feeds_stay() {
+    let world = read_world(4, 4).await;
+    assert_eq!(prune(&world, 29).await.unwrap(), keep::Pruned::default());
+    let later = days_later(&world, 31);
+    let would = keep::would_prune(&world.config, &later, &*world.store).await.unwrap();
+    let old = segments(&world);
+    let done = prune(&world, 31).await.unwrap();
+    assert_eq!(done, would, "what was announced is what is done");
+    assert!(done.copied > 0 && done.fetches > 0, "{done:?}");
+    assert!(!segments(&world).contains(&old[0]), "the segment is gone");
+    assert_eq!(verified(&world).await.problems, []);
+    let reader = app::reader(&world.config).unwrap();
+    let mut kept = 0;
+    for fetch in fetches(&*world.store).await {
+        let filter = TaskFilter { ids: vec![fetch.task], ..TaskFilter::default() };
+        let is_feed = world.tasks(filter).await.remove(0).kind == Kind::Feed;
+        assert_eq!(fetch.raw.is_some(), is_feed && fetch.status == Some(200), "{fetch:?}");
+        if let Some(raw) = &fetch.raw {
+            let body = reader.stored(raw).await.unwrap().body;
+            assert_eq!(body.len() as u64, fetch.bytes);
+            kept += 1;
+        }
+    }
+    assert_eq!(kept, done.copied);
+    // By size they go whatever is in them.
+    let mut world = world;
+    world.config.retention.raw_size = "1B".parse().unwrap();
+    let done = prune(&world, 32).await.unwrap();
+    assert_eq!((done.segments.len(), done.copied, done.fetches), (1, 0, kept));
+    assert!(fetches(&*world.store).await.iter().all(|fetch| fetch.raw.is_none()));
+}
+
+/// What comes of work that is ended after so many steps.
+async fn cut_after<T>(steps: usize, work: impl Future<Output = T>) -> Option<T> {
+    let (mut work, mut left) = (pin!(work), steps);
+    std::future::poll_fn(|cx| match (work.as_mut().poll(cx), left) {
+        (Poll::Ready(done), _) => Poll::Ready(Some(done)),
+        (Poll::Pending, 0) => Poll::Ready(None),
+        (Poll::Pending, _) => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_that_is_cut_off_anywhere_leaves_every_place_readable() {
+    let world = read_world(3, 3).await;
+    for steps in 0.. {
+        let done = cut_after(steps, prune(&world, 31)).await;
+        let found = verified(&world).await;
+        assert_eq!(found.problems, [], "cut after {steps} steps");
+        if let Some(done) = done {
+            done.unwrap();
+            break;
+        }
+    }
+    assert!(fetches(&*world.store).await.iter().any(|fetch| fetch.raw.is_none()));
+}
+
+async fn replay_of(world: &World) -> (Replay, Vec<Wanted>) {
+    let reader = app::reader(&world.config).unwrap();
+    let replay = Replay::new(&world.config, Arc::clone(&world.store), reader);
+    let sources = world.store.sources().await.unwrap().into_iter();
+    let wanted =
+        sources.map(|source| Wanted { source, kind: None, since: Ts::from_ms(0), until: None });
+    (replay, wanted.collect())
+}
+
+async fn survey(replay: &Replay, all: &[Wanted]) -> Vec<Changes> {
+    let mut found = Vec::new();
+    for wanted in all {
+        found.push(replay.survey(wanted, &mut |_| {}).await.unwrap());
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_brings_back_what_an_earlier_reader_missed_and_asks_nobody() {
+    let world = read_world(4, 4).await;
+    let (replay, all) = replay_of(&world).await;
+    for changes in survey(&replay, &all).await {
+        assert!(changes.documents > 0);
+        assert_eq!((changes.count(), changes.articles.lost), (0, 0), "{changes:?}");
+    }
+    // What an earlier version might have left.
+    let damage = Connection::open(world.config.database_path()).unwrap();
+    let one = "SELECT row FROM article ORDER BY row LIMIT 1";
+    damage
+        .execute_batch(&format!(
+            "UPDATE article SET body = json_set(body, '$.title', 'wrong', '$.language', NULL)
+               WHERE row IN ({one});
+             UPDATE entry SET body = json_set(body, '$.published', NULL) WHERE row IN
+               (SELECT row FROM entry ORDER BY row LIMIT 1);
+             DELETE FROM entry WHERE row IN (SELECT row FROM entry ORDER BY row DESC LIMIT 1);"
+        ))
+        .unwrap();
+    let (requests, tasks) =
+        (world.newsroom.counters().requests, world.tasks(TaskFilter::default()).await);
+    let events = world.store.totals().await.unwrap().events;
+    let found = survey(&replay, &all).await;
+    let sum = |pick: fn(&Changes) -> u64| found.iter().map(pick).sum::<u64>();
+    assert_eq!(sum(|changes| changes.articles.changed), 1);
+    assert_eq!(sum(|changes| changes.entries.changed), 1);
+    assert_eq!(sum(|changes| changes.entries.new), 1);
+    let field = |name: &str| found.iter().find_map(|changes| changes.fields.get(name).copied());
+    assert_eq!(field("title").unwrap().changed, 1);
+    assert_eq!(field("language").unwrap().gained, 1);
+    assert_eq!(field("published").unwrap().gained, 1);
+
+    let mut applied = 0;
+    for wanted in &all {
+        applied += replay.apply(wanted, &mut |_| {}).await.unwrap();
+    }
+    assert_eq!(applied, 3);
+    assert!(survey(&replay, &all).await.iter().all(Changes::is_empty));
+    for wanted in &all {
+        assert_eq!(replay.apply(wanted, &mut |_| {}).await.unwrap(), 0, "once is enough");
+    }
+    let new = world.store.events_after(i64::try_from(events).unwrap(), 10).await.unwrap();
+    let mut kinds: Vec<_> = new.iter().map(|event| event.kind).collect();
+    kinds.sort();
+    let mut expected = [EventKind::EntryNew, EventKind::EntryUpdated, EventKind::ArticleUpdated];
+    expected.sort();
+    assert_eq!(kinds, expected);
+    assert_eq!(world.newsroom.counters().requests, requests, "nobody was asked");
+    assert_eq!(world.tasks(TaskFilter::default()).await, tasks, "no task was touched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_beside_a_running_engine_disturbs_nothing() {
+    let world = World::new(6, 6).await;
+    world.follow().await;
+    let (replay, all) = replay_of(&world).await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    world
+        .run_until(|| async {
+            for wanted in &all {
+                replay.apply(wanted, &mut |_| {}).await.unwrap();
+            }
+            world.store.totals().await.unwrap().articles >= published
+        })
+        .await;
+    let report = world.report().await;
+    assert!(report.is_perfect(), "{report:#?}");
+    assert!(survey(&replay, &all).await.iter().all(Changes::is_empty));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_shows_bytes_and_says_when_they_are_gone() {
+    let world = read_world(2, 2).await;
+    let story = world.newsroom.published(i64::MAX).remove(0).url;
+    let feedmill = |args: &[&str]| {
+        let mut command = assert_cmd::cargo::cargo_bin_cmd!("feedmill");
+        command.env_clear().arg("--data-dir").arg(&world.config.data_dir).args(args);
+        command.output().unwrap()
+    };
+    let show = |part: &[&str]| feedmill(&[&["raw", "show", &story], part].concat());
+    let task = world.task(&story).await;
+    let fetch = world.store.fetches(task.id, 1).await.unwrap().remove(0);
+    let body = show(&["--body"]);
+    assert!(body.status.success(), "{body:?}");
+    assert_eq!(body.stdout.len() as u64, fetch.bytes);
+    let decoded = show(&["--decoded"]).stdout;
+    assert!(String::from_utf8_lossy(&decoded).contains("<html"), "a page");
+    let headers = String::from_utf8(show(&["--headers"]).stdout).unwrap();
+    assert!(headers.starts_with("GET /") && headers.contains("\nHTTP/1.1 200 OK\n"), "{headers}");
+    let by_id = feedmill(&["raw", "show", &fetch.id.to_string(), "--json"]);
+    let value: Value = serde_json::from_slice(&by_id.stdout).unwrap();
+    assert_eq!(value["fetch"]["url"], story.as_str());
+    let verified = feedmill(&["raw", "verify"]);
+    assert!(verified.status.success(), "{verified:?}");
+
+    world.store.forget_segment(&fetch.raw.unwrap().segment, usize::MAX).await.unwrap();
+    let gone = show(&[]);
+    let told = String::from_utf8(gone.stderr).unwrap();
+    assert!(!gone.status.success() && told.contains("no longer kept"), "{told}");
+}
+
+/// A bucket of its own on the service that `FEEDMILL_TEST_S3` names; `None` where there is none.
+fn bucket() -> Option<(String, String)> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let endpoint = std::env::var("FEEDMILL_TEST_S3").ok().filter(|at| at != "off")?;
+    let name = format!("b{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let host = endpoint.trim_start_matches("http://");
+    let mut service = TcpStream::connect(host).unwrap();
+    write!(
+        service,
+        "PUT /{name} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    service.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    Some((endpoint, name))
+}
+
+/// Settings that bring segments to that bucket.
+fn in_bucket(config: &mut feedmill::config::Config, (endpoint, name): &(String, String)) {
+    config.archive.url = format!("s3://{name}/news/raw");
+    config.archive.endpoint.clone_from(endpoint);
+    config.archive.region = "eu-central-1".into();
+    config.archive.access_key = "tester".into();
+    config.archive.secret_key = "secret".to_owned().into();
+    config.archive.keep_local = "0s".parse().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn segments_live_in_a_bucket_and_are_read_from_there() {
+    let Some(bucket) = bucket() else { return };
+    let mut world = World::new(3, 3).await;
+    in_bucket(&mut world.config, &bucket);
+    world.follow().await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
+    assert_eq!(segments(&world), Vec::<String>::new(), "nothing stays here");
+    let reader = app::reader(&world.config).unwrap();
+    let remote = reader.remote().unwrap();
+    assert_eq!(remote.list().await.unwrap().len(), 1);
+    let found = verified(&world).await;
+    assert_eq!((found.problems.len(), found.fetches), (0, world.newsroom.counters().requests));
+    for fetch in fetches(&*world.store).await {
+        let body = reader.stored(fetch.raw.as_ref().unwrap()).await.unwrap().body;
+        assert_eq!(body.len() as u64, fetch.bytes);
+    }
+    assert_eq!(segments(&world), Vec::<String>::new(), "reading leaves nothing behind");
+    let done = prune(&world, 31).await.unwrap();
+    assert!(done.copied > 0 && done.segments.len() == 1);
+    assert_eq!(verified(&world).await.problems, []);
+    let copies = segments(&world);
+    assert_eq!(copies.len(), 1, "copies wait here for the next start");
+    world.run_until(|| async { remote.size(&copies[0]).await.unwrap().is_some() }).await;
+    assert_eq!(verified(&world).await.problems, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_is_cut_off_anywhere_is_made_again() {
+    let Some(bucket) = bucket() else { return };
+    let mut world = read_world(1, 1).await;
+    in_bucket(&mut world.config, &bucket);
+    let (dir, name) = (world.config.archive_dir(), "feedmill-20260101000000-x.warc.gz");
+    let reader = app::reader(&world.config).unwrap();
+    let remote = reader.remote().unwrap();
+    // Of several parts, so that there is something to cut.
+    let segment: Vec<u8> = (0..20_000_000_u32).map(|n| n.to_le_bytes()[n as usize % 4]).collect();
+    fs::write(dir.join(name), &segment).unwrap();
+    let mut steps = 0;
+    while cut_after(steps, remote.keep(&dir, name)).await.is_none() {
+        let there = remote.size(name).await.unwrap();
+        assert!(matches!(there, None | Some(20_000_000)), "half a segment: {there:?}");
+        steps += 1;
+    }
+    assert_eq!(remote.size(name).await.unwrap(), Some(20_000_000));
+    let there = remote.read(name, 8_388_600..8_388_620).await.unwrap().unwrap();
+    assert_eq!(there, segment[8_388_600..8_388_620]);
+    assert_eq!(remote.read("feedmill-none.warc.gz", 0..1).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_is_away_holds_up_nothing() {
+    let mut world = World::new(2, 2).await;
+    in_bucket(&mut world.config, &("http://127.0.0.1:9".into(), "nowhere".into()));
+    world.follow().await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
+    assert_eq!(segments(&world).len(), 1, "the segment waits here");
+    let reader = app::reader(&world.config).unwrap();
+    let fetch = fetches(&*world.store).await.remove(0);
+    reader.stored(fetch.raw.as_ref().unwrap()).await.unwrap();
+}
+
+/// Another's reader of WARC files, which `FEEDMILL_TEST_WARCIO` names; `None` where there is none.
+fn warcio(args: &[&str]) -> Option<Vec<u8>> {
+    let program = std::env::var("FEEDMILL_TEST_WARCIO").ok().filter(|name| name != "off")?;
+    let output = std::process::Command::new(program).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {told}{output:?}");
+    Some(output.stdout)
+}
+
+#[test]
+fn others_read_what_we_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        dir: dir.path().to_owned(),
+        segment_size: 1 << 30,
+        segment_age: Duration::from_hours(1),
+        gzip_level: 6,
+        agent: "test".into(),
+    };
+    let now = Ts::from_ms(1_800_000_000_000);
+    let archive = Archive::open(settings, Clock::manual(now)).unwrap();
+    let body = |n: u8| (0..3_000_u32).map(|at| at.to_le_bytes()[1] ^ n).collect::<Vec<u8>>();
+    let cuts =
+        [None, Some(Truncation::Length), Some(Truncation::Time), Some(Truncation::Disconnect)];
+    let mut kept = Vec::new();
+    for (n, truncated) in cuts.into_iter().chain([None, None]).enumerate() {
+        let exchange = Exchange {
+            id: new_uuid(now),
+            url: format!("https://example.com/{n}"),
+            request: Headers::default(),
+            status: 200,
+            reason: "OK".into(),
+            headers: Headers::default(),
+            // The last but one is the first again.
+            body: body(if n == 4 { 0 } else { n as u8 }).into(),
+            truncated,
+            remote: Some([192, 0, 2, 1].into()),
+            began: now,
+            ended: now,
+            elapsed: Duration::ZERO,
+        };
+        kept.push((archive.append(&exchange).unwrap(), exchange));
+    }
+    archive.close().unwrap();
+    let path = dir.path().join(&kept[0].0.segment).display().to_string();
+    if warcio(&["check", "-v", &path]).is_none() {
+        return;
+    }
+    let fields = "warc-type,offset,warc-truncated,warc-refers-to-target-uri";
+    let index = String::from_utf8(warcio(&["index", "-f", fields, &path]).unwrap()).unwrap();
+    let answers = index.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let answers: Vec<_> = answers
+        .filter(|line| matches!(line["warc-type"].as_str(), Some("response" | "revisit")))
+        .collect();
+    assert_eq!(answers.len(), kept.len());
+    for ((raw, exchange), line) in kept.iter().zip(&answers) {
+        let at = raw.offset.to_string();
+        assert_eq!(line["offset"], at.as_str());
+        let why = exchange.truncated.map(|why| Value::from(why.as_str()));
+        assert_eq!(line.get("warc-truncated"), why.as_ref());
+        let payload = warcio(&["extract", "--payload", &path, &at]).unwrap();
+        if line["warc-type"] == "revisit" {
+            assert_eq!(line["warc-refers-to-target-uri"], kept[0].1.url.as_str());
+            assert!(payload.is_empty());
+        } else {
+            assert_eq!(payload, exchange.body, "byte for byte");
+        }
+    }
+    assert_eq!(answers[4]["warc-type"], "revisit");
+}
