@@ -21,6 +21,12 @@ impl Headers {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
+
+    /// Every value under that name.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.0.iter().filter(move |(have, _)| have.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value.as_str())
+    }
 }
 
 /// Why a body is not whole.

@@ -31,6 +31,10 @@ pub struct Rights {
 }
 
 impl Rights {
+    /// The response headers that say something.
+    pub const HEADERS: [&'static str; 5] =
+        ["x-robots-tag", "content-signal", "content-usage", "tdm-reservation", "tdm-policy"];
+
     /// Whether nothing is said.
     #[must_use]
     pub fn is_empty(&self) -> bool {
