@@ -36,7 +36,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use faults::{Fault, Mislabel, RetryAfter, Span};
+pub use faults::{Fault, Mislabel, RetryAfter, Script, Span};
 pub use judge::{Impolite, Politeness, Why, judge};
 pub use log::{Counters, Logged};
 pub use prose::Language;
