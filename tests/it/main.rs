@@ -12,6 +12,7 @@ mod blocked;
 mod cli;
 mod contract;
 mod disk;
+mod etiquette;
 mod invariants;
 mod kill;
 mod outage;

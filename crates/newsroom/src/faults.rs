@@ -66,6 +66,8 @@ pub struct Script {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// Closes the connection in the middle of the body.
+    pub cut: bool,
 }
 
 /// The two forms of Retry-After; both count from the answer, in seconds of simulated time.

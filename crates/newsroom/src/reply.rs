@@ -52,7 +52,7 @@ impl Delivery {
         match fault {
             Some(&Fault::SlowBytes { chunk, pause_ms }) => Self::Slow { chunk, pause_ms },
             Some(Fault::Reset) => Self::Reset,
-            Some(Fault::Truncate) => Self::Truncate,
+            Some(Fault::Truncate | Fault::Scripted(Script { cut: true, .. })) => Self::Truncate,
             Some(Fault::Hang) => Self::Hang,
             _ => Self::Whole,
         }
