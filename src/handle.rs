@@ -33,7 +33,7 @@ mod tests;
 /// How long a fault of our own is waited out.
 const OUR_FAULT: Duration = Duration::from_mins(1);
 /// How long a task waits whose redirect led to an origin without a robots.txt to be had.
-const NO_ROBOTS: Duration = Duration::from_mins(15);
+const NO_ROBOTS: Duration = Duration::from_hours(1);
 /// Faults of our own in a row after which a task is given up.
 const OUR_FAULTS: u16 = 5;
 

@@ -60,6 +60,7 @@ macro_rules! etiquette {
             }
             robots {
                 line_31_robots_are_had_by_the_rules,
+                line_31_a_hop_to_another_origin_is_under_its_own_rules,
                 line_32_a_long_crawl_delay_is_kept,
                 line_33_queued_pages_are_checked_against_todays_rules,
                 line_34_signals_about_use_are_kept_with_the_article,

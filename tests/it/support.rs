@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Who has not asked for so long in real time is asleep.
-const NAP: Duration = Duration::from_millis(15);
+const NAP: Duration = Duration::from_millis(150);
 
 pub(crate) struct World {
     pub(crate) newsroom: Newsroom,
@@ -157,7 +157,10 @@ impl World {
                     }
                     // Whoever asks nothing and is under way sleeps: it keeps a host's pause.
                     None if self.newsroom.open_requests() > 0 => busy = Instant::now(),
-                    None if busy.elapsed() > NAP => self.clock.advance(Duration::from_secs(1)),
+                    None if busy.elapsed() > NAP => {
+                        self.clock.advance(self.config.hosts.delay.duration());
+                        busy = Instant::now();
+                    }
                     None => {}
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;

@@ -51,18 +51,16 @@ pub(super) async fn line_31_robots_are_had_by_the_rules(mut stage: Stage) {
         format!("User-agent: *\nDisallow: /never/\n{filler}Disallow: /yes/\nDisallow: /no/\n");
     let long = host(&stage, "long", &[ok(&[], long)]).await;
 
-    let dead = |code| move |task: &feedmill::model::Task| task.last_error == Some(code);
-    for host in free.iter().chain([&long]) {
-        for path in ["/yes/1", "/no/1"] {
-            let page = format!("http://{host}{path}");
-            stage.until(&page, |task| task.status == Status::Fetched).await;
-        }
-    }
-    for host in waiting.iter().chain([&moved]) {
+    let settled =
+        || async { stage.pages().await.iter().all(|page| page.status != Status::Pending) };
+    stage.world.play(settled).await;
+    for host in free.iter().chain([&long]).chain(&waiting).chain([&moved]) {
+        let ruled = waiting.contains(host) || *host == moved;
         let [yes, no] = ["/yes/1", "/no/1"].map(|path| format!("http://{host}{path}"));
-        stage.until(&yes, |task| task.status == Status::Fetched).await;
-        stage.until(&no, dead(Code::RobotsBlocked)).await;
-        assert!(!paths(&stage, host).contains(&"/no/1".to_owned()), "{host}");
+        assert_eq!(stage.world.task(&yes).await.status, Status::Fetched, "{yes}");
+        let no = stage.world.task(&no).await.last_error;
+        assert_eq!(no, ruled.then_some(Code::RobotsBlocked), "{host}");
+        assert_eq!(paths(&stage, host).contains(&"/no/1".to_owned()), !ruled, "{host}");
     }
     let hops = ["/robots.txt", "/r/1", "/r/2", "/r/3", "/r/4", "/r/5"];
     assert_eq!(paths(&stage, &moved)[..6], hops);
@@ -94,6 +92,33 @@ async fn stale_copy(stage: &Stage) {
     stage.until(&format!("http://{host}/yes/2"), |task| task.status == Status::Fetched).await;
     let asked = paths(stage, &host);
     assert_eq!(asked, ["/robots.txt", "/yes/1", "/robots.txt", "/yes/2"]);
+}
+
+pub(super) async fn line_31_a_hop_to_another_origin_is_under_its_own_rules(stage: Stage) {
+    // The same host on another port is another origin; the newsroom answers for both alike.
+    let port = stage.world.newsroom.addr().port();
+    let there = |path: &str| format!("http://{PRESS}:{port}{path}");
+    stage.says("/", &[ok(&[], page("A page", ""))]);
+    let open = ok(&[], "User-agent: *\nAllow: /\n");
+    stage.says("/robots.txt", &[open, ok(&[], NO)]);
+    for (path, to) in [("/a", there("/yes/1")), ("/b", there("/no/1"))] {
+        stage.says(path, &[answer(302, &[("Location", to.as_str())], "")]);
+        stage.submit(path).await;
+    }
+    let settled =
+        || async { stage.pages().await.iter().all(|page| page.status != Status::Pending) };
+    stage.world.play(settled).await;
+    let asked = paths(&stage, PRESS);
+    let robots = asked.iter().filter(|path| *path == "/robots.txt").count();
+    assert_eq!(robots, 2, "once per origin, though two pages led there: {asked:?}");
+    assert!(asked.contains(&"/yes/1".to_owned()) && !asked.contains(&"/no/1".to_owned()));
+    let kept = stage.world.task(&url("/a")).await;
+    assert_eq!((kept.status, kept.last_error), (Status::Dead, Some(Code::Redirect)));
+    assert!(kept.reason.unwrap().contains(&there("/yes/1")), "with a pointer to where it led");
+    let ruled_out = stage.world.task(&url("/b")).await;
+    assert_eq!(ruled_out.last_error, Some(Code::RobotsBlocked));
+    let log = stage.world.newsroom.log();
+    at_least(&log, &vec![1_000; log.len() - 1]);
 }
 
 pub(super) async fn line_32_a_long_crawl_delay_is_kept(stage: Stage) {
