@@ -7,6 +7,7 @@
 mod article;
 mod feed;
 mod identity;
+mod moved;
 mod poll;
 mod robots;
 mod sitemap;
@@ -23,6 +24,7 @@ use crate::model::{
     Ts, UrlHash, Validators,
 };
 use crate::schedule::Policy;
+pub use robots::{robots_of, robots_rules};
 use verdict::Judged;
 
 #[cfg(test)]
@@ -30,6 +32,8 @@ mod tests;
 
 /// How long a fault of our own is waited out.
 const OUR_FAULT: Duration = Duration::from_mins(1);
+/// How long a task waits whose redirect led to an origin without a robots.txt to be had.
+const NO_ROBOTS: Duration = Duration::from_hours(1);
 /// Faults of our own in a row after which a task is given up.
 const OUR_FAULTS: u16 = 5;
 
@@ -121,6 +125,8 @@ struct Carried {
     final_url: String,
     /// For how long it says it stays fresh.
     fresh: Option<Duration>,
+    /// Whether redirects led there, all of them permanent.
+    for_good: bool,
 }
 
 /// Reads the answer; what is needed to conclude goes into the ask.
@@ -170,11 +176,18 @@ fn read_answer(
         },
         final_url: response.final_url().to_owned(),
         fresh: verdict::fresh(&response.exchange.headers, response.exchange.ended),
+        for_good: !response.redirects.is_empty()
+            && response.redirects.iter().all(|hop| matches!(hop.status, 301 | 308)),
     };
     match verdict::judge(response) {
         Judged::NotModified => return What::NotModified(carried),
         Judged::Failed { code, detail, told } => {
             let fresh = carried.fresh;
+            // Who names a time is believed, whoever it is.
+            let refused = told.is_none() && response.status() >= 400;
+            let wall = inflate(response, house).ok().filter(|_| refused);
+            let wall = wall.and_then(|body| verdict::walled(response, &body));
+            let (code, detail) = wall.unwrap_or((code, detail));
             return What::Failed(Failure { told, fresh, ..Failure::new(code, detail) });
         }
         Judged::Body => {}
@@ -194,13 +207,17 @@ fn read_answer(
         }),
         Kind::Article => article::read(response, &body, house).map(|read| {
             ask.evidence = Some(lease.task.url_hash);
+            ask.robots = web::parse(&carried.final_url).ok().map(|url| web::origin(&url));
             What::Page(Box::new(read), carried)
         }),
         Kind::Robots | Kind::Probe | Kind::Listing | Kind::Archive | Kind::Enclosure => {
             Err((Code::Internal, format!("no handler for {kind} tasks")))
         }
     };
-    read.unwrap_or_else(|(code, detail)| failed(code, detail))
+    read.unwrap_or_else(|(code, detail)| {
+        let (code, detail) = verdict::walled(response, &body).unwrap_or((code, detail));
+        failed(code, detail)
+    })
 }
 
 fn inflate<'a>(response: &'a Response, house: &House) -> Result<Cow<'a, [u8]>, (Code, String)> {
@@ -260,11 +277,13 @@ fn unchanged(
     house: &House,
 ) -> Outcome {
     let mut polled = poll::went_well(lease, None, &carried, known, at, house);
+    let moved = moved::watch(lease, &mut polled.fact.state, &carried, true, at);
     let validators = poll::trusted(&mut polled, carried.validators, known, at);
     let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(code, next, format!("{said}; {}", polled.decision.reason));
     outcome.validators = Some((validators, carried.final_url));
     outcome.feed = Some(polled.fact);
+    outcome.moved = moved;
     outcome.events = polled.events;
     outcome
 }
@@ -274,8 +293,12 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
     let Failure { code, ref detail, told, fresh, asked } = *failure;
     let task = &lease.task;
     // No fault of the publisher's: the attempt does not count.
-    if matches!(code, Code::HostBusy | Code::Internal) {
-        let wait = if code == Code::Internal { OUR_FAULT } else { lease.delay };
+    if matches!(code, Code::HostBusy | Code::Internal | Code::RobotsUnreachable) {
+        let wait = match code {
+            Code::Internal => OUR_FAULT,
+            Code::RobotsUnreachable => NO_ROBOTS,
+            _ => lease.delay,
+        };
         let at = told.unwrap_or_else(|| at.after(wait));
         let mut outcome = Outcome::new(code, Next::Postpone { at, code }, detail.as_str());
         outcome.host = HostAdvice::Neutral;
@@ -326,6 +349,10 @@ pub fn leads_on(lease: &Lease, target: &Url, at: Ts, house: &House) -> Outcome {
         Next::Dead { code: Code::Redirect }
     };
     let mut outcome = Outcome::new(Code::Redirect, next, format!("leads to {target}"));
+    if !task.kind.recurs() {
+        // The pointer to where it led.
+        outcome.validators = Some((Validators::default(), target.to_string()));
+    }
     outcome.discovered.push(NewTask {
         url: target.to_string(),
         kind: task.kind,

@@ -37,6 +37,8 @@ use waits::doubled;
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
+/// Who asks for a longer pause is left alone, and the operator is told.
+const WEEK: Duration = Duration::from_hours(7 * 24);
 /// What is left of a learned pause after each poll that went well, or each day of such polls: with
 /// many polls a day it would soon be forgotten, and the server complain again.
 const FORGIVEN: f32 = 0.995;
@@ -289,6 +291,8 @@ impl Policy {
         if !self.disables && ruled.disabled {
             ruled = waits::Wait { wait: ruled.wait.min(DAY), disabled: false };
         }
+        // Nobody should wait that long without knowing.
+        ruled.disabled |= told.is_some_and(|told| told.since(poll.at) > WEEK);
         state.disabled |= ruled.disabled;
         let wait = ruled.wait.max(Duration::from_secs(u64::from(hints::fresh(fresh))));
         let mut next = self.wait(poll.task, poll.at, wait, code, failures, told);

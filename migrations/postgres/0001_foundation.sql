@@ -123,6 +123,10 @@ CREATE TABLE feed(
   failures integer NOT NULL DEFAULT 0,
   items integer NOT NULL DEFAULT 0,
   new_items integer NOT NULL DEFAULT 0,
+  moving_since bigint,
+  moving_polls integer,
+  moving_to text,                  -- where permanent redirects have been sending its polls
+  moved_from text,                 -- the address that it had before
   title text,
   body_hash bytea,
   schedule bytea) WITH (fillfactor = 85);  -- what the scheduler remembers
@@ -209,6 +213,7 @@ CREATE VIEW url_frontier AS
       WHEN t.retry > 0 THEN 'failed' ELSE 'pending' END AS status,
     t.due AS next_fetch_at, CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END AS last_fetched_at, t.fetch_count,
     encode(f.content_hash, 'hex') AS content_hash, f.etag, f.last_modified, t.retry AS retry_count, f.last_error,
+    CASE f.last_error WHEN 2 THEN f.validators_for END AS redirected_to,
     t.discovered_at, t.discovered_at AS created_at, coalesce(t.fetched_at, t.discovered_at) AS updated_at
   FROM task t JOIN host h ON h.id = t.host_id
     LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id;

@@ -112,6 +112,10 @@ CREATE TABLE feed(
   probed_at INTEGER,               -- when it was last asked without validators on suspicion
   yielded INTEGER NOT NULL DEFAULT 0, -- tasks told of first, not yet heard of by the scheduler
   yielded_at INTEGER,
+  moved_from TEXT,                 -- the address that it had before
+  moving_to TEXT,                  -- where permanent redirects have been sending its polls
+  moving_since INTEGER,
+  moving_polls INTEGER,
   items INTEGER NOT NULL DEFAULT 0,
   new_items INTEGER NOT NULL DEFAULT 0);
 
@@ -194,6 +198,7 @@ CREATE VIEW url_frontier AS
       WHEN t.retry > 0 THEN 'failed' ELSE 'pending' END AS status,
     t.due AS next_fetch_at, CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END AS last_fetched_at, t.fetch_count,
     lower(hex(f.content_hash)) AS content_hash, f.etag, f.last_modified, t.retry AS retry_count, f.last_error,
+    CASE f.last_error WHEN 2 THEN f.validators_for END AS redirected_to,
     t.discovered_at, t.discovered_at AS created_at, coalesce(t.fetched_at, t.discovered_at) AS updated_at
   FROM task t JOIN host h ON h.id = t.host_id
     LEFT JOIN source s ON s.id = t.source_id LEFT JOIN fetch_state f ON f.task_id = t.id;

@@ -1,6 +1,7 @@
 //! `feedmill article`: what was read.
 
 use clap::Subcommand;
+use feedmill_formats::rights::Rights;
 use serde_json::{Value, json};
 
 use super::out::Out;
@@ -180,6 +181,7 @@ fn head(row: &ArticleRow) -> String {
         ("language", row.article.language.clone()),
         ("tags", list(tags)),
         ("image", row.article.lead_image.clone()),
+        ("use", said_about_use(&row.article.rights)),
         ("words", Some(row.article.word_count.to_string())),
         ("revision", revision),
         ("same as", row.duplicate_of.map(|id| id.to_string())),
@@ -190,6 +192,16 @@ fn head(row: &ArticleRow) -> String {
         .filter_map(|(name, value)| Some(format!("{name:<11} {}", text::one_line(&value?))));
     let title = title.as_deref().unwrap_or("(no title)");
     format!("{}\n{}", text::one_line(title), lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// What its publisher says about its use, in one line.
+fn said_about_use(rights: &Rights) -> Option<String> {
+    let uses = rights.uses.iter().map(|(name, value)| format!("{name}={value}"));
+    let mining = rights.tdm_reservation.map(|reserved| format!("tdm-reservation={reserved}"));
+    let policy = rights.tdm_policy.iter().cloned();
+    let said: Vec<_> =
+        rights.robots.iter().cloned().chain(uses).chain(mining).chain(policy).collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 #[cfg(test)]

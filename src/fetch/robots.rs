@@ -1,12 +1,20 @@
-//! Parsed robots.txt files, so that a busy origin's rules are read once and not per page.
+//! The rules of an address's origin: parsed once and not per page, and asked for on the way where a
+//! redirect leads to another origin of the same host, such as from `http` to `https`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use feedmill_formats::robots::Robots;
+use feedmill_formats::url as web;
+use url::Url;
 
+use super::Server;
+use super::hold::Step;
+use super::serve::{Answer, Trail, failed};
 use crate::db::DbError;
-use crate::model::{RobotsRef, Verdict};
+use crate::handle::{self, Reply};
+use crate::model::{Code, Kind, Lease, RobotsRef, Verdict};
 use crate::store::Store;
 
 /// Copies kept at the most; when full, all are let go and read again as needed.
@@ -34,4 +42,58 @@ impl RobotsCache {
         kept.insert(copy.clone(), Arc::clone(&rules));
         Ok(rules)
     }
+}
+
+impl Server {
+    /// The rules that an address is under. `copy` is the one that the lease came with.
+    pub(super) async fn rules(
+        &self,
+        lease: &Arc<Lease>,
+        copy: &RobotsRef,
+        url: &Url,
+        trail: &mut Trail,
+    ) -> Result<Arc<Robots>, Reply> {
+        let origin = web::origin(url);
+        if origin != copy.origin {
+            return Box::pin(self.rules_elsewhere(lease, origin, url, trail)).await;
+        }
+        let rules = || self.robots.rules(&*self.store, copy);
+        self.hold.until_done(Step::Ask, rules).await.map_err(|error| ours(&error))
+    }
+
+    /// The rules of another origin of the lease's host: the kept copy while it is fresh, or else its
+    /// robots.txt, asked for under the same lease and kept with the outcome.
+    async fn rules_elsewhere(
+        &self,
+        lease: &Arc<Lease>,
+        origin: String,
+        url: &Url,
+        trail: &mut Trail,
+    ) -> Result<Arc<Robots>, Reply> {
+        let kept = self.hold.until_done(Step::Ask, || self.store.robots(&origin)).await;
+        let kept = kept.map_err(|error| ours(&error))?;
+        let asked = trail.robots.as_ref().filter(|fact| fact.origin == origin);
+        let now = self.clock.now();
+        let fresh = kept.as_ref().filter(|state| state.expires_at > now);
+        if let Some(state) = asked.map(|fact| &fact.state).or(fresh) {
+            return Ok(Arc::new(handle::robots_rules(&state.verdict)));
+        }
+        let reply = match self.walk(lease, web::robots_url(url), Kind::Robots, trail).await {
+            Answer::Reply(reply) => reply,
+            Answer::LeadsTo(_) | Answer::Lost => {
+                return Err(failed(Code::HostBusy, "the lease is another's", None));
+            }
+        };
+        let fact = handle::robots_of(origin, &reply, kept.as_ref(), self.clock.now(), &self.house)
+            .map_err(|(detail, until)| failed(Code::RobotsUnreachable, detail, until))?;
+        let asked_for = u64::try_from(fact.crawl_delay_ms.unwrap_or(0)).unwrap_or(0);
+        self.pause(lease.delay.max(Duration::from_millis(asked_for))).await;
+        let rules = Arc::new(handle::robots_rules(&fact.state.verdict));
+        trail.robots = Some(fact);
+        Ok(rules)
+    }
+}
+
+fn ours(error: &DbError) -> Reply {
+    failed(Code::Internal, error.to_string(), None)
 }

@@ -15,8 +15,8 @@ use crate::clock::Clock;
 use crate::frontier::Extension;
 use crate::handle::{self, House, Reply};
 use crate::model::{
-    Code, Exchange, FetchRecord, Lease, Outcome, RawRef, Redirected, Response, Ts, UrlHash,
-    Validators,
+    Code, Exchange, FetchRecord, Kind, Lease, Outcome, RawRef, Redirected, Response, RobotsFact,
+    Ts, UrlHash, Validators,
 };
 use crate::progress::Progress;
 use crate::store::{Commit, Committed, Store};
@@ -68,12 +68,30 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// What asking brought: the reply, the requests made for it, and where a redirect leads when its
-/// target is a task of its own.
+/// What asking brought.
 struct Asked {
-    reply: Reply,
+    answer: Answer,
+    trail: Trail,
+}
+
+/// How asking ended.
+pub(super) enum Answer {
+    /// With a reply.
+    Reply(Reply),
+    /// With a redirect whose target is a task of its own.
+    LeadsTo(Url),
+    /// Without the lease, which went to somebody else.
+    Lost,
+}
+
+/// What is left behind on the way to an answer.
+pub(super) struct Trail {
+    /// The requests made.
     fetches: Vec<FetchRecord>,
-    leads_to: Option<Url>,
+    /// The robots.txt of another origin of the host that a redirect led to.
+    pub(super) robots: Option<RobotsFact>,
+    /// Time that is left. The pauses between hops are the host's own wish and do not count.
+    left: Duration,
 }
 
 impl Server {
@@ -104,19 +122,25 @@ impl Server {
 
     async fn work(&self, lease: Arc<Lease>) {
         let started = Instant::now();
-        // Without an answer the lease went to somebody else: whatever we found is theirs to find.
-        let Some(asked) = self.ask(&lease).await else { return };
+        let asked = self.ask(&lease).await;
         let at = lease.now.after(self.clock.stretch(started.elapsed()));
         self.conclude(lease, asked, at).await;
     }
 
     /// Reads, looks up, decides and commits; again when the feed changed in between.
     async fn conclude(&self, lease: Arc<Lease>, asked: Asked, at: Ts) {
-        let reply = Arc::new(asked.reply);
+        let Asked { answer, trail } = asked;
+        let (reply, target) = match answer {
+            Answer::Reply(reply) => (Some(Arc::new(reply)), None),
+            Answer::LeadsTo(target) => (None, Some(target)),
+            // Whatever we found is theirs to find.
+            Answer::Lost => return,
+        };
         for _ in 0..CONFLICTS {
-            let outcome = match asked.leads_to.as_ref() {
-                Some(target) => Ok(handle::leads_on(&lease, target, at, &self.house)),
-                None => self.judge(&lease, &reply, at).await,
+            let outcome = match (&reply, &target) {
+                (Some(reply), _) => self.judge(&lease, reply, at).await,
+                (None, Some(target)) => Ok(handle::leads_on(&lease, target, at, &self.house)),
+                (None, None) => return,
             };
             let mut outcome = match outcome {
                 Ok(outcome) => outcome,
@@ -125,7 +149,8 @@ impl Server {
                     handle::our_fault(&lease, &message, at)
                 }
             };
-            outcome.fetches.clone_from(&asked.fetches);
+            outcome.fetches.clone_from(&trail.fetches);
+            outcome.robots = outcome.robots.or_else(|| trail.robots.clone());
             if let Some(last) = outcome.fetches.last_mut() {
                 last.code = outcome.code;
             }
@@ -189,94 +214,116 @@ impl Server {
         progress.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
     }
 
-    /// Asks, and follows redirects where that is ours to do. `None` when the lease is lost.
-    async fn ask(&self, lease: &Arc<Lease>) -> Option<Asked> {
-        let mut asked = Asked {
-            reply: refused(Code::BadUrl, "the address cannot be read"),
-            fetches: Vec::new(),
-            leads_to: None,
+    async fn ask(&self, lease: &Arc<Lease>) -> Asked {
+        let left = self.settings.task_timeout;
+        let mut trail = Trail { fetches: Vec::new(), robots: None, left };
+        let answer = match web::parse(&lease.task.url) {
+            Ok(url) => self.walk(lease, url, lease.task.kind, &mut trail).await,
+            Err(_) => Answer::Reply(refused(Code::BadUrl, "the address cannot be read")),
         };
-        let Ok(mut url) = web::parse(&lease.task.url) else { return Some(asked) };
+        Asked { answer, trail }
+    }
+
+    /// Asks for an address, and follows redirects where that is ours to do.
+    pub(super) async fn walk(
+        &self,
+        lease: &Arc<Lease>,
+        mut url: Url,
+        kind: Kind,
+        trail: &mut Trail,
+    ) -> Answer {
         let mut redirects: Vec<Redirected> = Vec::new();
-        // The pauses between hops are the host's own wish and do not count.
-        let mut left = self.settings.task_timeout;
         loop {
-            if let Some(reply) = self.forbidden(lease, &url, redirects.is_empty()).await {
-                asked.reply = reply;
-                return Some(asked);
+            if let Some(reply) =
+                self.forbidden(lease, &url, kind, redirects.is_empty(), trail).await
+            {
+                return Answer::Reply(reply);
             }
-            let validators = match &lease.validators_for {
-                Some(of) if *of == url.as_str() => lease.validators.clone(),
-                _ => Validators::default(),
-            };
-            let began = Instant::now();
-            let answer = self
-                .client
-                .get(&url, lease.task.kind, &validators, lease.source.as_deref(), left)
-                .await;
-            left = left.saturating_sub(began.elapsed());
-            let exchange = match answer {
+            let exchange = match self.request(lease, &url, kind, trail).await {
                 Ok(exchange) => exchange,
-                Err(error) => {
-                    asked.fetches.push(unanswered(lease, &url, &error, self.clock.now()));
-                    self.progress.requests.fetch_add(1, Ordering::Relaxed);
-                    asked.reply = failed(error.code(), error.to_string(), None);
-                    return Some(asked);
-                }
+                Err(reply) => return Answer::Reply(reply),
             };
-            match self.keep(lease, exchange).await {
-                Ok((exchange, record)) => {
-                    asked.fetches.push(record);
-                    let target = redirect_target(&exchange, &url);
-                    let Some(target) =
-                        target.filter(|_| redirects.len() < self.settings.max_redirects)
-                    else {
-                        asked.reply = Reply::Answer(Box::new(Response { exchange, redirects }));
-                        return Some(asked);
-                    };
-                    redirects.push(Redirected { status: exchange.status, from: url.to_string() });
-                    match self.follow(lease, &url, &target).await {
-                        Follow::Yes => url = target,
-                        Follow::OwnTask => {
-                            asked.leads_to = Some(target);
-                            return Some(asked);
-                        }
-                        Follow::Busy(at) => {
-                            let host = web::host(&target);
-                            asked.reply =
-                                failed(Code::HostBusy, format!("{host} is busy"), Some(at));
-                            return Some(asked);
-                        }
-                        Follow::Lost => return None,
-                    }
+            let target = redirect_target(&exchange, &url);
+            let Some(target) = target.filter(|_| redirects.len() < self.settings.max_redirects)
+            else {
+                return Answer::Reply(Reply::Answer(Box::new(Response { exchange, redirects })));
+            };
+            redirects.push(Redirected { status: exchange.status, from: url.to_string() });
+            match self.follow(lease, kind, &url, &target).await {
+                Follow::Yes => url = target,
+                Follow::OwnTask => return Answer::LeadsTo(target),
+                Follow::Busy(at) => {
+                    let detail = format!("{} is busy", web::host(&target));
+                    return Answer::Reply(failed(Code::HostBusy, detail, Some(at)));
                 }
-                Err(message) => {
-                    asked.reply = failed(Code::Internal, message, None);
-                    return Some(asked);
-                }
+                Follow::Lost => return Answer::Lost,
             }
         }
     }
 
-    /// Our own rules: the guard's on every hop, robots.txt's where the kind asks.
-    async fn forbidden(&self, lease: &Lease, url: &Url, first: bool) -> Option<Reply> {
-        if let Err(refusal) = self.guard.check_url(url) {
-            let message = refusal.to_string();
-            return Some(if first {
-                refused(Code::Guarded, message)
-            } else {
-                failed(Code::Guarded, message, None)
-            });
+    /// One request, archived; or the reply that there is none.
+    async fn request(
+        &self,
+        lease: &Arc<Lease>,
+        url: &Url,
+        kind: Kind,
+        trail: &mut Trail,
+    ) -> Result<Exchange, Reply> {
+        let validators = match &lease.validators_for {
+            Some(of) if *of == url.as_str() => lease.validators.clone(),
+            _ => Validators::default(),
+        };
+        let began = Instant::now();
+        let source = lease.source.as_deref();
+        let answer = self.client.get(url, kind, &validators, source, trail.left).await;
+        trail.left = trail.left.saturating_sub(began.elapsed());
+        match answer {
+            Ok(exchange) => {
+                let kept = self.keep(lease, exchange).await;
+                let (exchange, record) =
+                    kept.map_err(|message| failed(Code::Internal, message, None))?;
+                trail.fetches.push(record);
+                Ok(exchange)
+            }
+            Err(error) => {
+                trail.fetches.push(unanswered(lease, url, &error, self.clock.now()));
+                self.progress.requests.fetch_add(1, Ordering::Relaxed);
+                Err(failed(error.code(), error.to_string(), None))
+            }
         }
-        let copy = lease.robots.as_ref()?;
-        let rules = || self.robots.rules(&*self.store, copy);
-        match self.hold.until_done(Step::Ask, rules).await {
+    }
+
+    /// Our own rules: the guard's on every hop, and where the kind asks those of the robots.txt of
+    /// the hop's own origin.
+    async fn forbidden(
+        &self,
+        lease: &Arc<Lease>,
+        url: &Url,
+        kind: Kind,
+        first: bool,
+        trail: &mut Trail,
+    ) -> Option<Reply> {
+        let said = |code, detail: String| match first {
+            true => refused(code, detail),
+            // The host before this one was asked.
+            false => failed(code, detail, None),
+        };
+        if let Err(refusal) = self.guard.check_url(url) {
+            return Some(said(Code::Guarded, refusal.to_string()));
+        }
+        let copy = lease.robots.as_ref().filter(|_| kind != Kind::Robots)?;
+        match self.rules(lease, copy, url, trail).await {
             Ok(rules) => {
                 let allowed = rules.allows(&self.house.robots_agent, &web::path_and_query(url));
-                (!allowed).then(|| refused(Code::RobotsBlocked, "robots.txt disallows it"))
+                (!allowed).then(|| said(Code::RobotsBlocked, format!("robots.txt disallows {url}")))
             }
-            Err(error) => Some(failed(Code::Internal, error.to_string(), None)),
+            Err(reply) => Some(reply),
         }
+    }
+
+    /// Waits as long as the host wants between two requests.
+    pub(super) async fn pause(&self, pause: Duration) {
+        self.clock.sleep_until(self.clock.now().after(pause)).await;
     }
 
     /// Archives an exchange before anybody reads it. What came back is not asked for twice because a
@@ -314,13 +361,13 @@ impl Server {
     /// Whether a redirect is followed under this lease. Within the host it is, after the host's
     /// pause. Feeds and robots.txt also lead to other hosts, under those hosts' slots; everything
     /// that robots.txt rules becomes a task of its own there.
-    async fn follow(&self, lease: &Lease, from: &Url, to: &Url) -> Follow {
+    async fn follow(&self, lease: &Lease, kind: Kind, from: &Url, to: &Url) -> Follow {
         let host = web::host(to);
         if host == web::host(from) {
-            self.clock.sleep_until(self.clock.now().after(lease.delay)).await;
+            self.pause(lease.delay).await;
             return Follow::Yes;
         }
-        if lease.robots.is_some() {
+        if lease.robots.is_some() && kind != Kind::Robots {
             return Follow::OwnTask;
         }
         let extend = || self.store.extend(lease.id, &host);
@@ -347,7 +394,7 @@ fn refused(code: Code, detail: impl Into<String>) -> Reply {
     Reply::Refused { code, detail: detail.into() }
 }
 
-fn failed(code: Code, detail: impl Into<String>, not_before: Option<Ts>) -> Reply {
+pub(super) fn failed(code: Code, detail: impl Into<String>, not_before: Option<Ts>) -> Reply {
     Reply::Failed { code, detail: detail.into(), not_before }
 }
 

@@ -10,6 +10,7 @@
 mod admin;
 mod claim;
 mod complete;
+mod moves;
 mod rows;
 mod sources;
 mod strikes;
@@ -32,6 +33,7 @@ use crate::db::{DbError, PgDb};
 use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
 
 pub(crate) use complete::{Completed, Leases, settle};
+pub(crate) use moves::{allow_again, rehome};
 pub(crate) use rows::{
     SOURCE_COLUMNS, int, lock, lock_held, maybe, maybe_code, maybe_ts, named, narrow, now,
     queue_ids, read_source, renew_tops,

@@ -7,6 +7,7 @@
 mod admin;
 mod claim;
 mod complete;
+mod moves;
 mod rows;
 mod submit;
 mod sweep;
@@ -27,6 +28,7 @@ use crate::db::{Db, DbError};
 use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
 
 pub(crate) use complete::{Completed, complete};
+pub(crate) use moves::{allow_again, rehome};
 pub(crate) use rows::{SOURCE_COLUMNS, number, park, read_source, resume, revive, settle};
 pub(crate) use submit::take;
 

@@ -2,17 +2,21 @@
 
 use feedmill_formats::article::{self, NotArticle};
 use feedmill_formats::charset::{self, Markup};
-use feedmill_formats::url as web;
+use feedmill_formats::rights::Rights;
+use feedmill_formats::robots::Robots;
+use feedmill_formats::{sniff, url as web};
 
-use super::{Carried, Failure, House, fail};
+use super::{Carried, Failure, House, fail, verdict};
 use crate::model::{
     Article, ArticleFact, Code, FetchId, Kind, Known, Lease, NewTask, Next, Outcome, Response, Ts,
-    UrlHash,
+    UrlHash, Verdict,
 };
 
 #[derive(Debug)]
 pub(super) struct Read {
     html: String,
+    /// What the answer's headers say about its use.
+    rights: Rights,
 }
 
 pub(super) fn read(
@@ -24,6 +28,13 @@ pub(super) fn read(
     if let Some(other) = content_type.filter(|given| !is_html(given)) {
         return Err((Code::BadContentType, format!("{other} is not a page")));
     }
+    // Before anything is parsed: a label is easily wrong.
+    if let Some(form) = sniff::binary(body) {
+        return Err((Code::BadContentType, format!("a {form} file is not a page")));
+    }
+    if let Some(wall) = verdict::walled(response, body) {
+        return Err(wall);
+    }
     let html = charset::decode(body, content_type, Markup::Html).text.into_owned();
     if html.trim().is_empty() {
         return Err((Code::Empty, "the page is empty".to_owned()));
@@ -32,7 +43,26 @@ pub(super) fn read(
         let few = house.min_html_chars;
         return Err((Code::BadHtml, format!("fewer than {few} characters of markup")));
     }
-    Ok(Read { html })
+    Ok(Read { html, rights: said_by_headers(response, house) })
+}
+
+fn said_by_headers(response: &Response, house: &House) -> Rights {
+    let mut rights = Rights::default();
+    for name in Rights::HEADERS {
+        for value in response.exchange.headers.all(name) {
+            rights.header(name, value, &house.robots_agent);
+        }
+    }
+    rights
+}
+
+/// What the origin's robots.txt says about the use of this page.
+fn said_by_robots(known: &Known, url: &str, house: &House) -> Rights {
+    let Some(Verdict::Rules(text)) = known.robots.as_ref().map(|copy| &copy.verdict) else {
+        return Rights::default();
+    };
+    let path = web::parse(url).map(|url| web::path_and_query(&url)).unwrap_or_default();
+    Robots::parse(text.as_bytes()).rights(&house.robots_agent, &path)
 }
 
 fn is_html(content_type: &str) -> bool {
@@ -90,6 +120,9 @@ pub(super) fn decide(
         });
         outcome
     };
+    let mut rights = read.rights.clone();
+    rights.and(found.rights);
+    rights.and(said_by_robots(known, &carried.final_url, house));
     outcome.validators = Some((carried.validators, carried.final_url.clone()));
     outcome.article = Some(ArticleFact {
         id,
@@ -115,6 +148,7 @@ pub(super) fn decide(
             word_count: found.word_count,
             method: found.method.to_owned(),
             confidence: found.confidence,
+            rights,
         },
     });
     outcome

@@ -7,7 +7,7 @@ use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 
 use super::poll::{Brought, seconds, went_well};
-use super::{Carried, House, identity};
+use super::{Carried, House, identity, moved};
 use crate::model::{
     Code, Enclosure, Entry, EntryFact, EntryId, FetchId, Kind, Known, Lease, NewTask, Next, Origin,
     Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
@@ -132,6 +132,7 @@ pub(super) fn decide(
     let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
     let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
+    let is_ours = read.facts.iter().any(|fact| identity::content(known, fact).is_some());
     for fact in read.facts {
         match identity::content(known, &fact) {
             Some(before) if before == fact.content_hash => outcome.seen.push(fact.id),
@@ -144,8 +145,9 @@ pub(super) fn decide(
     let (items, new) = (brought.items, polled.fact.new_items);
     let ids = if unstable { ", its ids do not last and are not used" } else { "" };
     outcome.reason = format!("{items} entries, {new} new{ids}; {}", polled.decision.reason);
-    outcome.validators = Some((carried.validators, carried.final_url));
     let state = &mut polled.fact.state;
+    outcome.moved = moved::watch(lease, state, &carried, is_ours, at);
+    outcome.validators = Some((carried.validators, carried.final_url));
     state.title = read.feed.title.or_else(|| state.title.take());
     state.body_hash = Some(read.body_hash);
     outcome.feed = Some(polled.fact);

@@ -33,8 +33,68 @@ struct Failure {
 
 pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
     let origin = web::parse(&task.url).map(|url| web::origin(&url)).unwrap_or_default();
+    Read { origin, result: said(reply, house) }
+}
+
+/// The copy to keep of an origin that was asked on the way to a page, or why there is none, with the
+/// time at which to ask again when the server named one.
+pub fn robots_of(
+    origin: String,
+    reply: &Reply,
+    kept: Option<&RobotsState>,
+    at: Ts,
+    house: &House,
+) -> Result<RobotsFact, (String, Option<Ts>)> {
+    match said(reply, house) {
+        Ok(said) => Ok(fact(origin, said, kept, at, house)),
+        Err(failure) => match kept.filter(|copy| at < last_use(copy, house)) {
+            Some(copy) => Ok(RobotsFact {
+                origin,
+                state: copy.clone(),
+                crawl_delay_ms: crawl_delay(copy, house),
+                rechecked_as: None,
+            }),
+            None => Err((format!("robots.txt: {}", failure.detail), failure.told)),
+        },
+    }
+}
+
+/// The rules of a copy.
+#[must_use]
+pub fn robots_rules(verdict: &Verdict) -> Robots {
+    match verdict {
+        Verdict::Rules(text) => Robots::parse(text.as_bytes()),
+        Verdict::AllowAll => Robots::default(),
+    }
+}
+
+fn fact(
+    origin: String,
+    (verdict, delay): (Verdict, Option<Duration>),
+    kept: Option<&RobotsState>,
+    at: Ts,
+    house: &House,
+) -> RobotsFact {
+    let changed = kept.is_some_and(|copy| {
+        copy.verdict != verdict && !robots_rules(&copy.verdict).same_rules(&robots_rules(&verdict))
+    });
+    RobotsFact {
+        origin,
+        rechecked_as: changed.then(|| house.robots_agent.clone()),
+        crawl_delay_ms: delay.map(|d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
+        state: RobotsState { verdict, fetched_at: at, expires_at: at.after(house.robots_ttl) },
+    }
+}
+
+/// Until when a copy may serve. An expiry that was put off must not count, or it would serve for
+/// ever.
+fn last_use(copy: &RobotsState, house: &House) -> Ts {
+    copy.fetched_at.after(house.robots_ttl + STALE)
+}
+
+fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Failure> {
     let failure = |detail: String| Failure { detail, told: None, rate_limited: false };
-    let result = match reply {
+    match reply {
         // The guard lets nobody through to this host, and says so for each page by itself.
         Reply::Refused { .. } | Reply::Failed { code: Code::Guarded, .. } => {
             Ok((Verdict::AllowAll, None))
@@ -54,6 +114,9 @@ pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
                 Err(failure("robots.txt broke off".to_owned()))
             }
             200..=299 => match inflate(response, house) {
+                Ok(body) if verdict::walled(response, &body).is_some() => {
+                    Err(failure("a bot wall answered for robots.txt".to_owned()))
+                }
                 Ok(body) => {
                     let body = body.get(..LIMIT).unwrap_or(&body);
                     let delay = Robots::parse(body).crawl_delay(&house.robots_agent);
@@ -69,24 +132,20 @@ pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
             // Every other answer means that there is no such file.
             _ => Ok((Verdict::AllowAll, None)),
         },
-    };
-    Read { origin, result }
+    }
 }
 
 pub(super) fn decide(lease: &Lease, read: Read, known: &Known, at: Ts, house: &House) -> Outcome {
     match read.result {
-        Ok((verdict, delay)) => {
-            let expires_at = at.after(house.robots_ttl);
-            let said = match &verdict {
+        Ok(said) => {
+            let reason = match &said.0 {
                 Verdict::Rules(_) => "robots.txt read",
                 Verdict::AllowAll => "no robots.txt: everything is allowed",
             };
-            let mut outcome = Outcome::new(Code::Ok, Next::Again { at: expires_at }, said);
-            outcome.robots = Some(RobotsFact {
-                origin: read.origin,
-                state: RobotsState { verdict, fetched_at: at, expires_at },
-                crawl_delay_ms: delay.map(|d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
-            });
+            let fact = fact(read.origin, said, known.robots.as_ref(), at, house);
+            let next = Next::Again { at: fact.state.expires_at };
+            let mut outcome = Outcome::new(Code::Ok, next, reason);
+            outcome.robots = Some(fact);
             outcome
         }
         Err(failure) => unreachable(lease, read.origin, &failure, known, at, house),
@@ -106,12 +165,10 @@ fn unreachable(
     let plan = house.policy.after_failures(lease.task.id, at, code, attempts, failure.told);
     let until = plan.map_or_else(|| at.after(house.robots_ttl), |plan| plan.at);
     let detail = &failure.detail;
-    // An expiry that was put off must not count, or the copy would serve for ever.
-    let last_use = |copy: &RobotsState| copy.fetched_at.after(house.robots_ttl + STALE);
     let slower = |until| {
         if failure.rate_limited { HostAdvice::SlowDown { until } } else { HostAdvice::Neutral }
     };
-    if let Some(copy) = known.robots.as_ref().filter(|copy| at < last_use(copy)) {
+    if let Some(copy) = known.robots.as_ref().filter(|copy| at < last_use(copy, house)) {
         let mut outcome = Outcome::new(
             code,
             Next::Retry { at: until, code },
@@ -120,8 +177,9 @@ fn unreachable(
         outcome.host = slower(failure.told);
         outcome.robots = Some(RobotsFact {
             origin,
-            state: RobotsState { expires_at: until.min(last_use(copy)), ..copy.clone() },
+            state: RobotsState { expires_at: until.min(last_use(copy, house)), ..copy.clone() },
             crawl_delay_ms: crawl_delay(copy, house),
+            rechecked_as: None,
         });
         return outcome;
     }
@@ -138,7 +196,6 @@ fn unreachable(
 }
 
 fn crawl_delay(copy: &RobotsState, house: &House) -> Option<i64> {
-    let Verdict::Rules(text) = &copy.verdict else { return None };
-    let delay = Robots::parse(text.as_bytes()).crawl_delay(&house.robots_agent)?;
+    let delay = robots_rules(&copy.verdict).crawl_delay(&house.robots_agent)?;
     i64::try_from(delay.as_millis()).ok()
 }

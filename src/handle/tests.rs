@@ -12,6 +12,8 @@ use crate::model::{
     RobotsState, Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
 };
 
+mod moves;
+mod outcomes;
 mod polls;
 
 const HOUR: Duration = Duration::from_hours(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use feedmill_formats::date;
+use feedmill_formats::{date, wall};
 
 use crate::model::{Code, Headers, Response, Ts};
 
@@ -31,6 +31,9 @@ pub(super) fn judge(response: &Response) -> Judged {
     let status = response.status();
     let told = retry_after(&response.exchange.headers, response.exchange.ended);
     let code = match status {
+        // Parts and differences that nobody asked for are no document.
+        206 => Code::Truncated,
+        226 => Code::HttpStatus,
         200..=299 => match response.exchange.truncated {
             None => return Judged::Body,
             Some(crate::model::Truncation::Length) => Code::TooLarge,
@@ -41,6 +44,7 @@ pub(super) fn judge(response: &Response) -> Judged {
         401 | 407 | 451 => Code::Unauthorized,
         403 => Code::Forbidden,
         404 => Code::NotFound,
+        408 | 425 => Code::Upstream,
         410 => Code::Gone,
         429 => Code::RateLimited,
         503 if told.is_some() => Code::RateLimited,
@@ -48,7 +52,7 @@ pub(super) fn judge(response: &Response) -> Judged {
         _ => Code::HttpStatus,
     };
     let detail = match code {
-        Code::TooLarge | Code::Truncated => {
+        Code::TooLarge | Code::Truncated if status != 206 => {
             format!(
                 "status {status}, but the body was cut off after {} bytes",
                 response.exchange.body.len()
@@ -59,6 +63,13 @@ pub(super) fn judge(response: &Response) -> Judged {
     };
     let told = told.filter(|_| code == Code::RateLimited);
     Judged::Failed { code, detail, told }
+}
+
+/// The bot wall that answered in the publisher's place; `body` is decoded.
+pub(super) fn walled(response: &Response, body: &[u8]) -> Option<(Code, String)> {
+    let name = wall::name(response.status(), |name| response.header(name).is_some(), body)?;
+    let status = response.status();
+    Some((Code::BlockedByWall, format!("status {status} from a bot wall of {name}")))
 }
 
 /// A 304 that nobody asked for says nothing.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use feedmill_formats::rights::Rights;
+
 use super::{FetchId, SourceId, TaskId, Ts, UrlHash};
 
 /// An article's identity is that of its address.
@@ -45,6 +47,9 @@ pub struct Article {
     pub method: String,
     /// How sure the extraction is, 0 to 1.
     pub confidence: f32,
+    /// What its publisher says about its use, as said when it was read.
+    #[serde(default)]
+    pub rights: Rights,
 }
 
 /// What a fetch tells about an article.

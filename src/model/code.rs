@@ -61,6 +61,8 @@ named! {
         Poison = 34 "poison",
         /// The next host of a redirect is busy: come back then.
         HostBusy = 35 "host_busy",
+        /// A bot wall answered in the publisher's place.
+        BlockedByWall = 36 "blocked_by_wall",
         /// Our own fault.
         Internal = 90 "internal",
     }
@@ -101,7 +103,7 @@ impl Code {
             | Self::HttpStatus
             | Self::RobotsUnreachable
             | Self::Internal => Class::Upstream,
-            Self::Forbidden => Class::Forbidden,
+            Self::Forbidden | Self::BlockedByWall => Class::Forbidden,
             Self::NotFound => Class::NotFound,
             Self::Parse
             | Self::BadContentType
@@ -124,8 +126,49 @@ impl Code {
     /// Whether trying the same page again can bring something else.
     #[must_use]
     pub const fn is_transient(self) -> bool {
-        matches!(self.class(), Class::RateLimited | Class::Upstream)
-            || matches!(self, Self::Truncated | Self::BadEncoding)
+        match self {
+            Self::Truncated | Self::BadEncoding => true,
+            // The same request will be just as wrong.
+            Self::HttpStatus => false,
+            _ => matches!(self.class(), Class::RateLimited | Class::Upstream),
+        }
+    }
+
+    /// The failure in the five words of the canonical fetcher's stores; `None` where nothing was
+    /// fetched that could have failed.
+    #[must_use]
+    pub const fn failure(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ok
+            | Self::NotModified
+            | Self::Redirect
+            | Self::RobotsBlocked
+            | Self::RobotsUnreachable
+            | Self::Guarded
+            | Self::BadUrl
+            | Self::Poison
+            | Self::HostBusy
+            | Self::Internal => return None,
+            Self::RateLimited
+            | Self::Upstream
+            | Self::Network
+            | Self::Dns
+            | Self::Forbidden
+            | Self::NotFound
+            | Self::Gone
+            | Self::Unauthorized
+            | Self::HttpStatus
+            | Self::RedirectLoop
+            | Self::BlockedByWall => "FAIL_HTTP",
+            Self::Timeout => "FAIL_TIMEOUT",
+            Self::Parse
+            | Self::BadContentType
+            | Self::TooLarge
+            | Self::Truncated
+            | Self::BadEncoding => "FAIL_PARSE",
+            Self::BadHtml => "FAIL_BAD_HTML",
+            Self::Empty | Self::NotArticle => "FAIL_EMPTY",
+        })
     }
 }
 
@@ -141,6 +184,16 @@ mod tests {
         }
         let numbers: std::collections::BTreeSet<_> = Code::ALL.iter().map(|c| c.number()).collect();
         assert_eq!(numbers.len(), Code::ALL.len());
+    }
+
+    #[test]
+    fn every_failure_of_a_fetch_has_one_of_the_five_words() {
+        let words = ["FAIL_HTTP", "FAIL_TIMEOUT", "FAIL_PARSE", "FAIL_BAD_HTML", "FAIL_EMPTY"];
+        for code in Code::ALL {
+            let served = (10..30).contains(&code.number()) || *code == Code::BlockedByWall;
+            assert_eq!(code.failure().is_some(), served, "{code}");
+            assert!(code.failure().is_none_or(|word| words.contains(&word)), "{code}");
+        }
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl NewEvent {
             subject,
             source: task.source,
             payload: serde_json::json!({
-                "url": task.url, "code": code, "reason": reason, "attempts": task.retry_count + 1,
+                "url": task.url, "code": code, "failure": code.failure(), "reason": reason,
+                "attempts": task.retry_count + 1,
             }),
         })
     }

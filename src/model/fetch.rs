@@ -60,6 +60,12 @@ impl Headers {
     pub fn lines(&self) -> impl Iterator<Item = (&str, Cow<'_, [u8]>)> {
         self.0.iter().map(|(name, value)| (name.as_str(), Self::bytes(value)))
     }
+
+    /// Every value under that name.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.0.iter().filter(move |(have, _)| have.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value.as_str())
+    }
 }
 
 /// Why a body is not whole.

@@ -102,6 +102,19 @@ pub struct FeedState {
     /// Tasks that it told of first and that the scheduler has not yet heard of. The store adds what
     /// the commit brings.
     pub yielded: u32,
+    /// Where permanent redirects have been sending its polls.
+    pub moving: Option<Moving>,
+}
+
+/// A new address that a feed has had for some polls in a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moving {
+    /// The address.
+    pub to: String,
+    /// When a poll was first sent there.
+    pub since: Ts,
+    /// Polls that were sent there, one after the other.
+    pub polls: u32,
 }
 
 impl Default for FeedState {
@@ -118,6 +131,7 @@ impl Default for FeedState {
             health: Health::Usual,
             probed_at: None,
             yielded: 0,
+            moving: None,
         }
     }
 }
@@ -164,6 +178,18 @@ pub struct RobotsFact {
     pub state: RobotsState,
     /// The pause that it asks for.
     pub crawl_delay_ms: Option<i64>,
+    /// Whether its rules are others than those of the copy before: what they ruled out is looked at
+    /// again, under this name of ours.
+    pub rechecked_as: Option<String>,
+}
+
+/// A feed that has another address for good.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moved {
+    /// The address.
+    pub to: NewTask,
+    /// What the log says when the feed could take it.
+    pub event: NewEvent,
 }
 
 /// What the answer means for the pace at which its host is asked.
@@ -246,6 +272,8 @@ pub struct Outcome {
     pub robots: Option<RobotsFact>,
     /// What changes about the feed.
     pub feed: Option<FeedFact>,
+    /// The address that the feed has from now on, unless it is another task's.
+    pub moved: Option<Moved>,
     /// The requests made, the last one first asked for by the outcome.
     pub fetches: Vec<FetchRecord>,
     /// Facts for the log that no row stands for.
@@ -269,6 +297,7 @@ impl Outcome {
             article: None,
             robots: None,
             feed: None,
+            moved: None,
             fetches: Vec::new(),
             events: Vec::new(),
         }

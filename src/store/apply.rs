@@ -3,11 +3,13 @@
 //! Both backends call these inside their commit, so that two tasks that bring the same thing at
 //! the same time still give one row and one event.
 
+use feedmill_formats::robots::Robots;
+use feedmill_formats::url as web;
 use serde_json::json;
 
 use crate::model::{
     ArticleFact, ArticleId, ArticleRow, Code, EntryFact, EntryRow, EventKind, FetchId, NewEvent,
-    SourceId, Task, TaskId, Ts,
+    RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
 
 /// What a poll's fact does to an entry.
@@ -187,6 +189,23 @@ fn article_event(kind: EventKind, row: &ArticleRow, at: Ts) -> NewEvent {
     }
 }
 
+/// Tells which of the addresses that robots.txt had ruled out its new rules allow; `None` when the
+/// rules are the old ones.
+#[must_use]
+pub fn allowed_again(fact: &RobotsFact) -> Option<impl Fn(&str) -> bool> {
+    let agent = fact.rechecked_as.clone()?;
+    let rules = match &fact.state.verdict {
+        Verdict::Rules(text) => Robots::parse(text.as_bytes()),
+        Verdict::AllowAll => Robots::default(),
+    };
+    let origin = fact.origin.clone();
+    Some(move |url: &str| {
+        web::parse(url).is_ok_and(|url| {
+            web::origin(&url) == origin && rules.allows(&agent, &web::path_and_query(&url))
+        })
+    })
+}
+
 /// What the log says of a task that was given up because nobody who had it ever answered.
 #[must_use]
 pub fn poisoned(task: &Task) -> Option<NewEvent> {
@@ -256,6 +275,7 @@ mod tests {
                 word_count: 1,
                 method: "test".into(),
                 confidence: 1.0,
+                rights: Default::default(),
             },
             text: text.into(),
             content_hash: *UrlHash::of(text).as_bytes(),

@@ -39,6 +39,18 @@ pub(super) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> 
     serde_json::from_str(text).map_err(|error| DbError::Corrupt { what, value: error.to_string() })
 }
 
+/// A source's own words, in which a feed has another address.
+pub(super) fn readdressed(spec: &str, from: &str, to: &str) -> Result<String, DbError> {
+    let mut spec: serde_json::Value = from_json("source", spec)?;
+    for url in spec.get_mut("feed_urls").and_then(|urls| urls.as_array_mut()).into_iter().flatten()
+    {
+        if url == from {
+            *url = json!(to);
+        }
+    }
+    to_json(&spec)
+}
+
 /// An article's text as it is kept.
 pub(super) fn pack(text: &str) -> Result<Vec<u8>, DbError> {
     zstd::bulk::compress(text.as_bytes(), TEXT_LEVEL)

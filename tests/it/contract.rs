@@ -13,6 +13,7 @@ mod events;
 mod lease;
 mod machine;
 mod model;
+mod moves;
 mod raw;
 mod ready;
 mod schedule;
@@ -288,6 +289,13 @@ macro_rules! contract {
                 an_operators_pause_is_kept_whatever_others_say,
                 a_block_without_end_is_lifted_by_hand,
                 hosts_are_listed_by_name_page_by_page,
+            }
+            moves {
+                a_feed_takes_its_new_address_with_all_that_it_is,
+                an_address_that_another_task_has_is_not_taken,
+                a_move_that_is_under_way_is_remembered,
+                what_robots_ruled_out_returns_when_new_rules_allow_it,
+                what_nobody_follows_stays_ruled_out,
             }
             raw {
                 fetches_are_found_by_what_is_asked_for,

@@ -14,6 +14,7 @@ mod cli;
 mod client;
 mod contract;
 mod disk;
+mod etiquette;
 mod hostile;
 mod invariants;
 mod kill;

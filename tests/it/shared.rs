@@ -215,7 +215,12 @@ async fn one_slot_asks_for_robots_and_the_others_wait() {
         fetched_at: clock.now(),
         expires_at: clock.now().after(Duration::from_hours(1)),
     };
-    let fact = RobotsFact { origin: "https://a.example".into(), state, crawl_delay_ms: None };
+    let fact = RobotsFact {
+        origin: "https://a.example".into(),
+        state,
+        crawl_delay_ms: None,
+        rechecked_as: None,
+    };
     let again = done(Next::Again { at: clock.now().after(Duration::from_hours(1)) });
     end(&store, robots, Outcome { robots: Some(fact), ..again }).await;
     clock.advance(Duration::from_secs(1));
@@ -367,6 +372,7 @@ async fn what_the_web_writes_can_be_kept_even_with_zeros_in_it() {
             expires_at: lease.now.after(LIMIT),
         },
         crawl_delay_ms: Some(0),
+        rechecked_as: None,
     };
     let outcome = Outcome {
         robots: Some(rules),

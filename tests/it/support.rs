@@ -22,6 +22,9 @@ use tokio_util::sync::CancellationToken;
 /// Nothing in a test takes longer, in real time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
+/// Who has not asked for so long in real time is asleep.
+const NAP: Duration = Duration::from_millis(150);
+
 pub(crate) struct World {
     pub(crate) newsroom: Newsroom,
     pub(crate) clock: Clock,
@@ -52,7 +55,16 @@ impl World {
         publishers: usize,
         shape: impl FnOnce(Setup) -> Setup,
     ) -> Self {
-        let clock = Clock::fast(600.0);
+        Self::timed(Clock::fast(600.0), database, publishers, shape).await
+    }
+
+    /// The same on a clock of one's own.
+    pub(crate) async fn timed(
+        clock: Clock,
+        database: &str,
+        publishers: usize,
+        shape: impl FnOnce(Setup) -> Setup,
+    ) -> Self {
         let start = clock.now();
         let reading = clock.clone();
         let setup = Setup { publishers, ..Setup::new(Arc::new(move || reading.now().ms())) };
@@ -71,6 +83,11 @@ impl World {
         config.database.url = database.to_owned().into();
         let store = app::open(&config, &clock).await.unwrap();
         Self { newsroom, clock, config, store, start, dir }
+    }
+
+    /// Opens the store again, after a change of what the house's rules are.
+    pub(crate) async fn reopen(&mut self) {
+        self.store = app::open(&self.config, &self.clock).await.unwrap();
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -117,6 +134,54 @@ impl World {
         };
         let (ran, ()) = tokio::join!(engine, watcher);
         ran.unwrap()
+    }
+
+    /// Runs the engine on a clock that is moved by hand, until `done` says so. Time stands still while
+    /// anything is under way, and then leaps to the next thing that is due.
+    pub(crate) async fn play<F: Future<Output = bool>>(&self, mut done: impl FnMut() -> F) {
+        let stop = CancellationToken::new();
+        let options = RunOptions { mode: Mode::Forever, lanes: Lane::ALL.to_vec() };
+        let engine = app::run(&self.config, &self.clock, options, stop.clone(), Arc::default());
+        let (began, mut busy) = (Instant::now(), Instant::now());
+        let mover = async {
+            loop {
+                assert!(began.elapsed() < LIMIT, "not done in time: {:#?}", self.stuck().await);
+                match self.idle_until().await {
+                    Some(next) => {
+                        if done().await {
+                            break;
+                        }
+                        let next = next.expect("something is still to come");
+                        self.clock.advance(next.since(self.clock.now()));
+                        busy = Instant::now();
+                    }
+                    // Whoever asks nothing and is under way sleeps: it keeps a host's pause.
+                    None if self.newsroom.open_requests() > 0 => busy = Instant::now(),
+                    None if busy.elapsed() > NAP => {
+                        self.clock.advance(self.config.hosts.delay.duration());
+                        busy = Instant::now();
+                    }
+                    None => {}
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            stop.cancel();
+        };
+        let (ran, ()) = tokio::join!(engine, mover);
+        ran.unwrap();
+    }
+
+    /// When the next task is due, if any, while nothing is under way and nothing is due.
+    async fn idle_until(&self) -> Option<Option<Ts>> {
+        let fetching = || async { self.store.stats().await.unwrap().total.fetching };
+        let due = || async { self.store.next_due(Lane::ALL).await.unwrap() };
+        if fetching().await > 0 {
+            return None;
+        }
+        let next = due().await;
+        // It may have been claimed and ended between two looks.
+        let still = fetching().await == 0 && due().await == next;
+        (still && next.is_none_or(|next| next > self.clock.now())).then_some(next)
     }
 
     /// Runs the engine until everything due is done.

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::rights::Rights;
+
 /// What is read of a file; RFC 9309 asks for 500 KiB at least.
 const MAX_BYTES: usize = 500 * 1_024;
 /// What is read of a line: eight times the longest URL in practice, as the reference parser does.
@@ -12,12 +14,26 @@ const MAX_LINE: usize = 2_083 * 8 - 1;
 /// A longer delay is taken as this one: a day between two requests is as good as a ban.
 const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Lines about use that are kept: more are no statement.
+const MAX_SIGNALS: usize = 200;
+
 /// The rules of one robots.txt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Robots {
     agents: Vec<Agent>,
     groups: Vec<Vec<Rule>>,
     sitemaps: Vec<String>,
+    signals: Vec<Signal>,
+}
+
+/// A line about how content may be used, in the group that it stands in; before all groups it is
+/// for everyone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Signal {
+    group: Option<usize>,
+    /// The paths that it is about; `None` for all.
+    pattern: Option<Pattern>,
+    uses: String,
 }
 
 /// One `User-agent` line: whom it names, and which group it opens or joins.
@@ -79,6 +95,32 @@ impl Robots {
         self.lines_for(agent).into_iter().filter_map(|agent| agent.delay).max()
     }
 
+    /// What it says about the use of what is at that path: Content-Signal, Content-Usage and
+    /// `DisallowAITraining` lines.
+    #[must_use]
+    pub fn rights(&self, agent: &str, path_and_query: &str) -> Rights {
+        let mut rights = Rights::default();
+        if self.signals.is_empty() {
+            return rights;
+        }
+        let path = normalise_path(path_and_query);
+        let groups: Vec<usize> = self.lines_for(agent).iter().map(|line| line.group).collect();
+        for signal in &self.signals {
+            let for_us = signal.group.is_none_or(|group| groups.contains(&group));
+            let about_it = signal.pattern.as_ref().is_none_or(|pattern| pattern.matches(&path));
+            if for_us && about_it {
+                rights.signal(&signal.uses);
+            }
+        }
+        rights
+    }
+
+    /// Whether another file has the same rules, whatever else it says.
+    #[must_use]
+    pub fn same_rules(&self, other: &Self) -> bool {
+        self.agents == other.agents && self.groups == other.groups
+    }
+
     /// The sitemaps it names, as written and in their order.
     #[must_use]
     pub fn sitemaps(&self) -> &[String] {
@@ -123,7 +165,27 @@ impl Reader {
             b"sitemap" | b"site-map" => {
                 self.robots.sitemaps.push(String::from_utf8_lossy(value).into_owned());
             }
+            b"content-signal" | b"content-usage" => self.signal(value),
+            b"disallowaitraining" if !value.is_empty() => {
+                self.about(Some(Pattern::new(&escape(value))), "ai-train=no");
+            }
             _ => {}
+        }
+    }
+
+    /// `search=yes, ai-train=no`, with a path before it or without.
+    fn signal(&mut self, value: &[u8]) {
+        let text = String::from_utf8_lossy(value);
+        match text.split_once(char::is_whitespace).filter(|(first, _)| first.starts_with('/')) {
+            Some((path, uses)) => self.about(Some(Pattern::new(&escape(path.as_bytes()))), uses),
+            None => self.about(None, &text),
+        }
+    }
+
+    fn about(&mut self, pattern: Option<Pattern>, uses: &str) {
+        if self.robots.signals.len() < MAX_SIGNALS {
+            let group = self.robots.groups.len().checked_sub(1);
+            self.robots.signals.push(Signal { group, pattern, uses: uses.to_owned() });
         }
     }
 
@@ -382,6 +444,39 @@ mod tests {
         robots.resize(MAX_BYTES, b'\n');
         robots.extend_from_slice(b"disallow: /");
         assert!(Robots::parse(&robots).allows("feedmill", "/x"));
+    }
+
+    #[test]
+    fn lines_about_use_belong_to_their_group_and_their_paths() {
+        let robots = Robots::parse(
+            b"Content-Signal: search=yes\n\
+              User-agent: *\nContent-Signal: ai-train=no\nContent-Usage: /open/ train-ai=y\n\
+              DisallowAITraining: /essays/*.html\nAllow: /\n\n\
+              User-agent: otherbot\nContent-Signal: search=no\nDisallow: /\n",
+        );
+        let uses = |path: &str| {
+            let rights = robots.rights("Feedmill", path);
+            rights
+                .uses
+                .into_iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(uses("/a"), ["ai-train=no", "search=yes"]);
+        assert_eq!(uses("/open/a"), ["ai-train=no", "search=yes", "train-ai=y"]);
+        assert_eq!(robots.rights("otherbot", "/a").uses["search"], "no");
+        let free = Robots::parse(b"User-agent: *\nDisallowAITraining: /essays/\n");
+        assert_eq!(free.rights("Feedmill", "/essays/a").uses["ai-train"], "no");
+        assert!(free.rights("Feedmill", "/a").is_empty());
+        assert!(free.allows("Feedmill", "/essays/a"), "a wish about use is no rule");
+    }
+
+    #[test]
+    fn rules_are_compared_without_what_stands_around_them() {
+        let read = |text: &str| Robots::parse(text.as_bytes());
+        let one = read("# Monday\nUser-agent: *\nDisallow: /a\nSitemap: https://a/1");
+        assert!(one.same_rules(&read("user-agent: *\ndisallow: /a\n# Tuesday")));
+        assert!(!one.same_rules(&read("user-agent: *\ndisallow: /b")));
     }
 
     proptest! {

@@ -53,6 +53,21 @@ pub enum Fault {
     Empty,
     /// 200 with a maintenance page.
     HtmlInsteadOfFeed,
+    /// Just this answer, whatever was asked.
+    Scripted(Script),
+}
+
+/// An answer, word for word. Content-Length and Date are added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// The status.
+    pub status: u16,
+    /// Header lines.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Closes the connection in the middle of the body.
+    pub cut: bool,
 }
 
 /// The two forms of Retry-After; both count from the answer, in seconds of simulated time.

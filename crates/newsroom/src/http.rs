@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,6 +22,7 @@ const PIECE: usize = 16 * 1024;
 /// Serves one connection until it ends.
 pub(crate) async fn serve(mut stream: TcpStream, desk: Arc<Desk>) {
     let mut unread = Vec::new();
+    let connection = desk.visitors.fetch_add(1, Ordering::Relaxed);
     loop {
         let head = tokio::select! {
             head = read_head(&mut stream, &mut unread) => head,
@@ -38,14 +40,22 @@ pub(crate) async fn serve(mut stream: TcpStream, desk: Arc<Desk>) {
                 .ok();
             return;
         };
-        if !exchange(&mut stream, &desk, request, began).await {
+        desk.open.fetch_add(1, Ordering::SeqCst);
+        let goes_on = exchange(&mut stream, &desk, request, (began, connection)).await;
+        desk.open.fetch_sub(1, Ordering::SeqCst);
+        if !goes_on {
             return;
         }
     }
 }
 
 /// Answers one request and logs it; says whether the connection can go on.
-async fn exchange(stream: &mut TcpStream, desk: &Desk, request: Request, began: i64) -> bool {
+async fn exchange(
+    stream: &mut TcpStream,
+    desk: &Desk,
+    request: Request,
+    (began, connection): (i64, u64),
+) -> bool {
     let (fault, serial) = desk.strike(&request, began);
     let reply = reply(&desk.world, &request, fault, began, serial);
     let status = if reply.delivery == Delivery::Hang { 0 } else { reply.status };
@@ -65,6 +75,7 @@ async fn exchange(stream: &mut TcpStream, desk: &Desk, request: Request, began: 
     let (ended, bytes) = (sending.ended, sending.bytes);
     desk.enter(Logged {
         host: request.host,
+        connection,
         method: request.method,
         path: request.target,
         headers: request.headers,

@@ -170,6 +170,7 @@ mod tests {
     fn asked(path: &str, began: i64, ended: i64) -> Logged {
         Logged {
             host: "a.test".into(),
+            connection: 1,
             method: "GET".into(),
             path: path.into(),
             headers: vec![],

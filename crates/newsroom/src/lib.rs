@@ -36,7 +36,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use faults::{Fault, Mislabel, RetryAfter, Span};
+pub use faults::{Fault, Mislabel, RetryAfter, Script, Span};
 pub use judge::{Impolite, Politeness, Why, judge};
 pub use log::{Counters, Logged};
 pub use prose::Language;
@@ -123,6 +123,8 @@ struct Desk {
     book: Mutex<log::Book>,
     keep_log: bool,
     serial: AtomicU64,
+    visitors: AtomicU64,
+    open: AtomicU64,
     stopping: CancellationToken,
 }
 
@@ -150,6 +152,8 @@ impl Newsroom {
             book: Mutex::default(),
             keep_log: setup.keep_log,
             serial: AtomicU64::new(0),
+            visitors: AtomicU64::new(0),
+            open: AtomicU64::new(0),
             stopping: CancellationToken::new(),
         });
         let connections = TaskTracker::new();
@@ -218,6 +222,11 @@ impl Newsroom {
     /// All requests that were answered or given up, in the order they began.
     pub fn log(&self) -> Vec<Logged> {
         locked(&self.desk.book).entries()
+    }
+
+    /// Requests that were read and not yet answered.
+    pub fn open_requests(&self) -> u64 {
+        self.desk.open.load(Ordering::SeqCst)
     }
 
     /// Requests, 304s and bytes so far.

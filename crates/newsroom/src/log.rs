@@ -7,6 +7,8 @@ use serde::Serialize;
 pub struct Logged {
     /// Host header, lower-case, without a port.
     pub host: String,
+    /// Requests with the same number came over the same connection.
+    pub connection: u64,
     /// As sent.
     pub method: String,
     /// Path and query.

@@ -1,6 +1,8 @@
 //! The reply to a request, with a fault worked in. Pure: how it travels is left to the wire.
 
-use crate::faults::{Fault, Mislabel, RetryAfter};
+use std::borrow::Cow;
+
+use crate::faults::{Fault, Mislabel, RetryAfter, Script};
 use crate::gzip;
 use crate::markup::http_date;
 use crate::publisher::Publisher;
@@ -50,7 +52,7 @@ impl Delivery {
         match fault {
             Some(&Fault::SlowBytes { chunk, pause_ms }) => Self::Slow { chunk, pause_ms },
             Some(Fault::Reset) => Self::Reset,
-            Some(Fault::Truncate) => Self::Truncate,
+            Some(Fault::Truncate | Fault::Scripted(Script { cut: true, .. })) => Self::Truncate,
             Some(Fault::Hang) => Self::Hang,
             _ => Self::Whole,
         }
@@ -60,7 +62,7 @@ impl Delivery {
 /// Status, headers and body, and how to deliver them.
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) headers: Vec<(Cow<'static, str>, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) delivery: Delivery,
     /// What Content-Length says; `None` leaves it out.
@@ -73,7 +75,7 @@ impl Reply {
         let declared_length = (status != 304).then_some(body.len());
         let mut headers = Vec::new();
         if status != 304 {
-            headers.push(("Content-Type", content_type.to_owned()));
+            headers.push(("Content-Type".into(), content_type.to_owned()));
         }
         Self {
             status,
@@ -91,9 +93,15 @@ impl Reply {
         Self::new(status, PAGE, page.into())
     }
 
+    fn scripted(script: Script) -> Self {
+        let mut reply = Self::new(script.status, "", script.body);
+        reply.headers = script.headers.into_iter().map(|(n, v)| (n.into(), v)).collect();
+        reply
+    }
+
     fn redirect(status: u16, location: String) -> Self {
         let mut reply = Self::brief(status);
-        reply.headers.push(("Location", location));
+        reply.headers.push(("Location".into(), location));
         reply
     }
 
@@ -106,7 +114,7 @@ impl Reply {
                 (http_date(until), until)
             }
         };
-        self.headers.push(("Retry-After", value));
+        self.headers.push(("Retry-After".into(), value));
         self.retry_until = Some(until);
         self
     }
@@ -141,10 +149,11 @@ pub(crate) fn reply(
         Some(Fault::HtmlInsteadOfFeed) => {
             Reply::new(200, PAGE, b"<html><body><p>Back soon.</p></body></html>".to_vec())
         }
+        Some(Fault::Scripted(script)) => Reply::scripted(script),
         other => served(world, request, other.as_ref(), now, serial),
     };
     reply.delivery = delivery;
-    reply.headers.push(("Date", http_date(now)));
+    reply.headers.push(("Date".into(), http_date(now)));
     if request.method == "HEAD" {
         reply.body.clear();
     }
@@ -174,8 +183,8 @@ fn served(world: &World, request: &Request, fault: Option<&Fault>, now: i64, ser
         content(world, site, resource, request, fault, salt)
     };
     if let Some(validators) = validators {
-        reply.headers.push(("ETag", validators.etag));
-        reply.headers.push(("Last-Modified", http_date(validators.modified)));
+        reply.headers.push(("ETag".into(), validators.etag));
+        reply.headers.push(("Last-Modified".into(), http_date(validators.modified)));
     }
     reply
 }
@@ -213,9 +222,9 @@ fn content(
     }
     let mut reply = Reply::new(200, &content_type, body);
     if packed {
-        reply.headers.push(("Content-Encoding", "gzip".to_owned()));
+        reply.headers.push(("Content-Encoding".into(), "gzip".to_owned()));
     }
-    reply.headers.push(("Vary", "Accept-Encoding".to_owned()));
+    reply.headers.push(("Vary".into(), "Accept-Encoding".to_owned()));
     if fault == Some(&Fault::WrongContentLength) {
         reply.declared_length = Some(reply.body.len() / 2);
     }

@@ -8,12 +8,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use feedmill_formats::url as web;
 
-use super::keep::{put_articles, put_entries, put_feeds, put_fetches, put_robots, see_again};
+use super::keep::{
+    put_articles, put_entries, put_feeds, put_fetches, put_moved, put_robots, see_again,
+};
 use super::log;
 use crate::db::postgres::{Tx, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{
-    Completed, Leases, int, lock_held, now, queue_ids, renew_tops, settle, take,
+    Completed, Leases, int, lock_held, now, queue_ids, rehome, renew_tops, settle, take,
 };
 use crate::frontier::{Candidate, Rules, admit, queue_key};
 use crate::model::{NewEvent, TaskId, Ts};
@@ -24,6 +26,7 @@ pub(super) struct Prepared {
     commit: Commit,
     found: Vec<Candidate>,
     settled: Option<Candidate>,
+    moved: Option<Candidate>,
     answered_by: Option<String>,
 }
 
@@ -34,6 +37,7 @@ impl Prepared {
         Self {
             found: outcome.discovered.iter().filter_map(|new| admit(new, rules).ok()).collect(),
             settled: outcome.settled.as_ref().and_then(|new| admit(new, rules).ok()),
+            moved: outcome.moved.as_ref().and_then(|moved| admit(&moved.to, rules).ok()),
             answered_by: answered_by
                 .map(|url| queue_key(&web::host(&url), &rules.groups).to_owned()),
             commit,
@@ -63,7 +67,8 @@ pub(super) struct Done {
 
 /// Makes a batch true as a whole.
 pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Result<Done, DbError> {
-    let candidates = batch.iter().flat_map(|one| one.found.iter().chain(&one.settled));
+    let candidates =
+        batch.iter().flat_map(|one| one.found.iter().chain(&one.settled).chain(&one.moved));
     let names = candidates.map(|new| new.host.as_str()).collect();
     let queues = queue_ids(db, names, rules).await?;
     let leases: Vec<i64> = batch.iter().map(|one| one.commit.lease.id.0).collect();
@@ -84,7 +89,12 @@ pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Res
     let (renewed, told_first) = move_on(&tx, &live, &held, &queues, now, rules).await?;
     touched.retain(|queue| !renewed.contains(queue));
     renew_tops(&tx, &touched).await?;
-    let events = keep(&tx, &live, &told_first, now).await?;
+    let moved = readdress(&tx, &live, &queues, now).await?;
+    let mut events = keep(&tx, &live, &told_first, now).await?;
+    for one in moved {
+        put_moved(&tx, &one.commit.lease.task, one.moved.as_ref().map_or("", |to| &to.url)).await?;
+        events.extend(one.commit.outcome.moved.as_ref().map(|moved| moved.event.clone()));
+    }
     log::append(&tx, &events, now).await?;
     tx.commit().await?;
     let found = live.iter().any(|one| !one.found.is_empty());
@@ -143,6 +153,24 @@ async fn move_on(
     Ok((renewed, told_first))
 }
 
+/// Gives feeds their new addresses; those that could take them.
+async fn readdress<'a>(
+    tx: &Tx<'_>,
+    live: &[&'a Prepared],
+    queues: &HashMap<String, i64>,
+    now: Ts,
+) -> Result<Vec<&'a Prepared>, DbError> {
+    let mut moved = Vec::new();
+    for one in live {
+        let Some(to) = &one.moved else { continue };
+        let Some(queue) = queues.get(&to.host) else { continue };
+        if rehome(tx, one.commit.lease.task.id, to, *queue, now).await? {
+            moved.push(*one);
+        }
+    }
+    Ok(moved)
+}
+
 /// The store's part; what the log has to say of it.
 async fn keep(
     tx: &Tx<'_>,
@@ -152,7 +180,7 @@ async fn keep(
 ) -> Result<Vec<NewEvent>, DbError> {
     let commits: Vec<&Commit> = live.iter().map(|one| &one.commit).collect();
     put_fetches(tx, &commits).await?;
-    put_robots(tx, &commits).await?;
+    put_robots(tx, &commits, now).await?;
     put_feeds(tx, &commits, told_first, now).await?;
     let mut entries = put_entries(tx, &commits, now).await?;
     see_again(tx, &commits, now).await?;

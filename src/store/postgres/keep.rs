@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use super::log;
 use super::read;
 use crate::db::DbError;
-use crate::db::postgres::{Tx, clean, column, rows, run};
-use crate::frontier::postgres::int;
+use crate::db::postgres::{Tx, clean, column, first, rows, run};
+use crate::frontier::postgres::{allow_again, int};
 use crate::model::{
     ArticleFact, ArticleId, ArticleRow, EntryFact, EntryId, EntryRow, FetchRecord, NewEvent,
-    RobotsFact, TaskId, Ts, Verdict,
+    RobotsFact, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{pack, to_json};
+use crate::store::forms::{pack, readdressed, to_json};
 use crate::store::{Commit, apply};
 
 fn long(number: u64) -> i64 {
@@ -51,10 +51,14 @@ pub(super) async fn put_fetches(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), 
     Ok(())
 }
 
-pub(super) async fn put_robots(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), DbError> {
+pub(super) async fn put_robots(tx: &Tx<'_>, commits: &[&Commit], now: Ts) -> Result<(), DbError> {
     for commit in commits {
         if let Some(fact) = &commit.outcome.robots {
-            put_robots_of(tx, fact, &commit.lease.task.host).await?;
+            let host = &commit.lease.task.host;
+            put_robots_of(tx, fact, host).await?;
+            if let Some(allowed) = apply::allowed_again(fact) {
+                allow_again(tx, host, allowed, now).await?;
+            }
         }
     }
     Ok(())
@@ -111,20 +115,24 @@ pub(super) async fn put_feeds(
     run(
         tx,
         "INSERT INTO feed AS f(task_id, version, title, failures, last_success, body_hash, interval_ms,
-           items, new_items, schedule, bucket, health, probed_at, yielded, yielded_at)
+           items, new_items, schedule, bucket, health, probed_at, yielded, yielded_at, moving_to,
+           moving_since, moving_polls)
          SELECT task_id, version, title, failures, last_success, body_hash, interval_ms,
-           coalesce(items, 0), new_items, schedule, bucket, health, probed_at, yielded, yielded_at
+           coalesce(items, 0), new_items, schedule, bucket, health, probed_at, yielded, yielded_at,
+           moving_to, moving_since, moving_polls
          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[],
            $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[],
-           $13::bigint[], $14::bigint[], $15::bigint[])
+           $13::bigint[], $14::bigint[], $15::bigint[], $16::text[], $17::bigint[], $18::bigint[])
            AS w(task_id, version, title, failures, last_success, body_hash, interval_ms, items, new_items,
-             schedule, bucket, health, probed_at, yielded, yielded_at)
+             schedule, bucket, health, probed_at, yielded, yielded_at, moving_to, moving_since,
+             moving_polls)
          ON CONFLICT (task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
            new_items = excluded.new_items, schedule = excluded.schedule, bucket = excluded.bucket,
            health = excluded.health, probed_at = excluded.probed_at, yielded = excluded.yielded,
-           yielded_at = coalesce(excluded.yielded_at, f.yielded_at)",
+           yielded_at = coalesce(excluded.yielded_at, f.yielded_at), moving_to = excluded.moving_to,
+           moving_since = excluded.moving_since, moving_polls = excluded.moving_polls",
         &[
             &column(&facts, |(task, _)| task.0),
             &column(&facts, |(_, fact)| fact.based_on + 1),
@@ -141,6 +149,9 @@ pub(super) async fn put_feeds(
             &column(&facts, |(_, fact)| fact.state.probed_at.map(Ts::ms)),
             &column(&facts, |(task, fact)| i64::from(fact.state.yielded) + first_of(*task)),
             &column(&facts, |(task, _)| (first_of(*task) > 0).then_some(now.ms())),
+            &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|moving| clean(&moving.to))),
+            &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|moving| moving.since.ms())),
+            &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|m| i64::from(m.polls))),
         ],
     )
     .await?;
@@ -157,6 +168,19 @@ pub(super) async fn put_feeds(
         ],
     )
     .await?;
+    Ok(())
+}
+
+/// Writes down that a feed has another address, also in its source's own words.
+pub(super) async fn put_moved(tx: &Tx<'_>, task: &Task, to: &str) -> Result<(), DbError> {
+    let sql = "UPDATE feed SET moved_from = $2 WHERE task_id = $1";
+    run(tx, sql, &[&task.id.0, &clean(&task.url)]).await?;
+    let Some(source) = task.source else { return Ok(()) };
+    let sql = "SELECT spec FROM source WHERE id = $1 FOR UPDATE";
+    if let Some(row) = first(tx, sql, &[&source.0]).await? {
+        let spec = readdressed(row.try_get(0)?, &task.url, to)?;
+        run(tx, "UPDATE source SET spec = $2 WHERE id = $1", &[&source.0, &spec]).await?;
+    }
     Ok(())
 }
 

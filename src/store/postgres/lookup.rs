@@ -10,8 +10,8 @@ use crate::db::postgres::{column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow};
 use crate::model::{
-    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry, RobotsState,
-    SourceId, TaskId, Ts, UrlHash, Verdict,
+    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry, Moving,
+    RobotsState, SourceId, TaskId, Ts, UrlHash, Verdict,
 };
 use crate::store::forms::{self, PRICE, price};
 
@@ -43,7 +43,7 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
 
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
     let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule,
-          bucket, health, probed_at, yielded
+          bucket, health, probed_at, yielded, moving_to, moving_since, moving_polls
         FROM feed WHERE task_id = $1";
     let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
     Ok(Some(FeedState {
@@ -58,7 +58,13 @@ async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedSta
         health: named("health", &row, 8, Health::from_number)?,
         probed_at: maybe_ts(&row, 9)?,
         yielded: narrow("count", &row, 10)?,
+        moving: moving(&row)?,
     }))
+}
+
+fn moving(row: &tokio_postgres::Row) -> Result<Option<Moving>, DbError> {
+    let Some(to) = row.try_get(11)? else { return Ok(None) };
+    Ok(Some(Moving { to, since: Ts::from_ms(int(row, 12)?), polls: narrow("count", row, 13)? }))
 }
 
 /// What sitemaps of the source told of since the feed last did.

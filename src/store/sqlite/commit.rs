@@ -5,13 +5,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{lookup, read};
 use crate::db::DbError;
-use crate::frontier::sqlite::{Completed, complete, settle, take};
+use crate::frontier::sqlite::{Completed, allow_again, complete, rehome, settle, take};
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
     ArticleFact, ArticleId, ArticleRow, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord,
     NewEvent, RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{PRICE, pack, to_json};
+use crate::store::forms::{PRICE, pack, readdressed, to_json};
 use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
 
 /// A commit with the addresses that it found, normalised.
@@ -19,6 +19,7 @@ pub(super) struct Ready {
     commit: Commit,
     found: Vec<Candidate>,
     settled: Option<Candidate>,
+    moved: Option<Candidate>,
 }
 
 impl Ready {
@@ -26,7 +27,8 @@ impl Ready {
         let outcome = &commit.outcome;
         let found = outcome.discovered.iter().filter_map(|new| admit(new, rules).ok()).collect();
         let settled = outcome.settled.as_ref().and_then(|new| admit(new, rules).ok());
-        Self { commit, found, settled }
+        let moved = outcome.moved.as_ref().and_then(|moved| admit(&moved.to, rules).ok());
+        Self { commit, found, settled, moved }
     }
 }
 
@@ -36,7 +38,7 @@ pub(super) fn commit(
     now: Ts,
     rules: &Rules,
 ) -> Result<Committed, DbError> {
-    let Ready { commit: Commit { lease, outcome }, found, settled } = ready;
+    let Ready { commit: Commit { lease, outcome }, found, settled, moved } = ready;
     if let Some(fact) = &outcome.feed {
         let version = lookup::feed(conn, lease.task.id)?.unwrap_or_default().version;
         if version != fact.based_on {
@@ -66,12 +68,18 @@ pub(super) fn commit(
         put_fetch(conn, fetch)?;
     }
     if let Some(fact) = &outcome.robots {
-        put_robots(conn, fact, &lease.task.host)?;
+        put_robots(conn, fact, &lease.task.host, now)?;
     }
     if let Some(fact) = &outcome.feed {
         put_feed(conn, lease.task.id, fact, told_first, now)?;
     }
     let mut events = Vec::new();
+    if let Some((to, moved)) = moved.as_ref().zip(outcome.moved.as_ref())
+        && rehome(conn, lease.task.id, to, now, rules)?
+    {
+        put_moved(conn, &lease.task, &to.url)?;
+        events.push(moved.event.clone());
+    }
     for fact in &outcome.entries {
         events.extend(put_entry(conn, fact, lease.task.id, lease.task.source, now)?);
     }
@@ -111,7 +119,7 @@ fn put_fetch(conn: &Connection, fetch: &FetchRecord) -> Result<(), DbError> {
     Ok(())
 }
 
-fn put_robots(conn: &Connection, fact: &RobotsFact, host: &str) -> Result<(), DbError> {
+fn put_robots(conn: &Connection, fact: &RobotsFact, host: &str, now: Ts) -> Result<(), DbError> {
     let body = match &fact.state.verdict {
         Verdict::Rules(text) => Some(text),
         Verdict::AllowAll => None,
@@ -138,6 +146,20 @@ fn put_robots(conn: &Connection, fact: &RobotsFact, host: &str) -> Result<(), Db
          FROM (SELECT max(crawl_ms) AS ms FROM robots WHERE host = ?1) r WHERE name = ?1",
     )?
     .execute([host])?;
+    apply::allowed_again(fact).map_or(Ok(()), |allowed| allow_again(conn, host, allowed, now))
+}
+
+/// Writes down that a feed has another address, also in its source's own words.
+fn put_moved(conn: &Connection, task: &Task, to: &str) -> Result<(), DbError> {
+    conn.execute("UPDATE feed SET moved_from = ?2 WHERE task_id = ?1", (task.id.0, &task.url))?;
+    let Some(source) = task.source else { return Ok(()) };
+    let spec: Option<String> = conn
+        .query_row("SELECT spec FROM source WHERE id = ?1", [source.0], |row| row.get(0))
+        .optional()?;
+    if let Some(spec) = spec {
+        let spec = readdressed(&spec, &task.url, to)?;
+        conn.execute("UPDATE source SET spec = ?2 WHERE id = ?1", (source.0, spec))?;
+    }
     Ok(())
 }
 
@@ -151,15 +173,19 @@ fn put_feed(
     let state = &fact.state;
     conn.prepare_cached(
         "INSERT INTO feed(task_id, version, title, failures, last_success, body_hash, interval_ms,
-           items, new_items, schedule, bucket, health, probed_at, yielded, yielded_at)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+           items, new_items, schedule, bucket, health, probed_at, yielded, yielded_at,
+           moving_to, moving_since, moving_polls)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+           ?17, ?18)
          ON CONFLICT(task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
            items = coalesce(?8, items), new_items = excluded.new_items,
            schedule = excluded.schedule, bucket = excluded.bucket, health = excluded.health,
            probed_at = excluded.probed_at, yielded = excluded.yielded,
-           yielded_at = coalesce(excluded.yielded_at, yielded_at)",
+           yielded_at = coalesce(excluded.yielded_at, yielded_at),
+           moving_to = excluded.moving_to, moving_since = excluded.moving_since,
+           moving_polls = excluded.moving_polls",
     )?
     .execute(params![
         task.0,
@@ -177,6 +203,9 @@ fn put_feed(
         state.probed_at.map(Ts::ms),
         u64::from(state.yielded) + told_first,
         (told_first > 0).then_some(now.ms()),
+        state.moving.as_ref().map(|moving| &moving.to),
+        state.moving.as_ref().map(|moving| moving.since.ms()),
+        state.moving.as_ref().map(|moving| moving.polls),
     ])?;
     Ok(())
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::db::DbError;
 use crate::model::{
-    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry, RobotsState,
-    TaskId, Ts, UrlHash, Verdict,
+    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry, Moving,
+    RobotsState, TaskId, Ts, UrlHash, Verdict,
 };
 use crate::store::forms::{self, PRICE, price};
 
@@ -28,7 +28,7 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
     Ok(conn
         .prepare_cached(
             "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule, bucket,
-               health, probed_at, yielded
+               health, probed_at, yielded, moving_to, moving_since, moving_polls
              FROM feed WHERE task_id = ?1",
         )?
         .query_row([id.0], |row| {
@@ -44,9 +44,15 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
                 health: Health::from_number(row.get(8)?).unwrap_or(Health::Usual),
                 probed_at: row.get::<_, Option<i64>>(9)?.map(Ts::from_ms),
                 yielded: row.get(10)?,
+                moving: moving(row)?,
             })
         })
         .optional()?)
+}
+
+fn moving(row: &Row<'_>) -> rusqlite::Result<Option<Moving>> {
+    let Some(to) = row.get(11)? else { return Ok(None) };
+    Ok(Some(Moving { to, since: Ts::from_ms(row.get(12)?), polls: row.get(13)? }))
 }
 
 /// What sitemaps of the source told of since the feed last did.

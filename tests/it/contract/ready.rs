@@ -48,6 +48,7 @@ pub(super) fn article(task: TaskId, url: &str, text: &str) -> ArticleFact {
             word_count: 1,
             method: "given".into(),
             confidence: 1.0,
+            rights: Default::default(),
         },
         text: text.into(),
         content_hash: *UrlHash::of(text).as_bytes(),

@@ -98,6 +98,7 @@ pub(super) fn allow_all(lease: &Lease) -> Outcome {
             expires_at: now.after(DAY),
         },
         crawl_delay_ms: None,
+        rechecked_as: None,
     };
     Outcome {
         robots: Some(robots),

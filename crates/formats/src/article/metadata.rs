@@ -9,6 +9,7 @@ use super::clean::{self, fold};
 use super::jsonld::{self, Ld};
 use super::{Evidence, title};
 use crate::date::{self, Ts};
+use crate::rights::Rights;
 use crate::url::{self, Url};
 
 /// The most elements of one kind that are looked at.
@@ -49,6 +50,9 @@ const AUTHORS: &[&str] = &[
     "dcterms.creator",
     "citation_author",
 ];
+
+/// The name that pages may address us by in a meta element.
+const OUR_NAME: &str = "feedmill";
 
 /// Everything a page declares, before it is weighed.
 #[derive(Debug, Default)]
@@ -186,6 +190,15 @@ impl Declared {
 
     fn first_meta<T>(&self, list: &[&str], read: impl Fn(String) -> Option<T>) -> Option<T> {
         list.iter().find_map(|name| self.meta_of(name).and_then(&read))
+    }
+
+    /// What the page says about its use.
+    pub(super) fn rights(&self) -> Rights {
+        let mut rights = Rights::default();
+        for (name, content) in &self.metas {
+            rights.meta(name, content, OUR_NAME);
+        }
+        rights
     }
 
     /// The body that JSON-LD holds.

@@ -19,6 +19,7 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use crate::date::Ts;
+use crate::rights::Rights;
 use crate::simhash::{simhash, words};
 
 /// The largest page that is looked at, in bytes.
@@ -82,6 +83,8 @@ pub struct Extracted {
     pub method: &'static str,
     /// How sure that is, 0 to 1.
     pub confidence: f32,
+    /// What its meta elements say about its use, to robots in general.
+    pub rights: Rights,
 }
 
 fn as_hex<S: Serializer>(bytes: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
@@ -153,6 +156,7 @@ pub fn extract(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extract
         simhash: simhash(&text),
         method: body.method,
         confidence: body.confidence,
+        rights: declared.rights(),
         text,
     })
 }

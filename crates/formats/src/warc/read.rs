@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn a_payload_that_is_not_what_its_digest_says_is_seen() {
-        let head = response_head(200, "OK", [], true);
+        let head = response_head(200, "OK", [("", b""); 0], true);
         let record = Record {
             target_uri: Some(URI),
             payload_digest: Some(Digest::of(&[b"other"])),

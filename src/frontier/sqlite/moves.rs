@@ -1,0 +1,77 @@
+//! Moves that an outcome brings about beyond the end of its lease: a task to another address, and
+//! what robots.txt no longer rules out back into the queue.
+
+use rusqlite::Connection;
+
+use super::rows::{Place, dequeue, enqueue, number, place, queue_of, renew_tops};
+use crate::db::DbError;
+use crate::frontier::{Candidate, Rules};
+use crate::model::{Code, Lane, Status, TaskId, Ts};
+
+/// Gives a task another address; false when another task has it, and then nothing has changed.
+pub(crate) fn rehome(
+    conn: &Connection,
+    task: TaskId,
+    to: &Candidate,
+    now: Ts,
+    rules: &Rules,
+) -> Result<bool, DbError> {
+    let Some(old) = place(conn, task.0)? else { return Ok(false) };
+    let queue = queue_of(conn, &to.host, now, rules)?;
+    let taken: bool = conn.query_row(
+        "SELECT EXISTS(SELECT 1 FROM task WHERE host_id = ?1 AND lane = ?2 AND hash = ?3 AND id <> ?4)",
+        (queue, old.lane.number(), to.hash.head(), task.0),
+        |row| row.get(0),
+    )?;
+    if taken {
+        return Ok(false);
+    }
+    dequeue(conn, old)?;
+    let status: i64 = conn.query_row(
+        "UPDATE task SET host_id = ?2, hash = ?3, url = ?4, url_key = ?5 WHERE id = ?1
+         RETURNING status",
+        (task.0, queue, to.hash.head(), &to.url, &to.url_key),
+        |row| row.get(0),
+    )?;
+    if status == Status::Pending.number() {
+        enqueue(conn, Place { queue, ..old }, now)?;
+    }
+    renew_tops(conn, old.queue)?;
+    Ok(true)
+}
+
+/// Puts those that robots.txt ruled out, and that it now allows, back into their host's queue, unless
+/// nobody follows their source any more.
+pub(crate) fn allow_again(
+    conn: &Connection,
+    host: &str,
+    allowed: impl Fn(&str) -> bool,
+    now: Ts,
+) -> Result<(), DbError> {
+    let mut select = conn.prepare_cached(
+        "SELECT t.id, t.host_id, t.lane, t.prio, t.url FROM host h
+         CROSS JOIN task t ON t.host_id = h.id JOIN fetch_state f ON f.task_id = t.id
+         WHERE h.name = ?1 AND h.slot = 0 AND t.status = ?2 AND f.last_error = ?3
+           AND (t.source_id IS NULL OR EXISTS(
+             SELECT 1 FROM source s WHERE s.id = t.source_id AND s.enabled_at IS NOT NULL))",
+    )?;
+    let mut rows = select.query((host, Status::Dead.number(), Code::RobotsBlocked.number()))?;
+    let mut risen = Vec::new();
+    while let Some(row) = rows.next()? {
+        if allowed(row.get_ref(4)?.as_str().unwrap_or_default()) {
+            risen.push(Place {
+                task: row.get(0)?,
+                queue: row.get(1)?,
+                lane: number("lane", row.get(2)?, Lane::from_number)?,
+                prio: row.get(3)?,
+                due: now.ms(),
+            });
+        }
+    }
+    for place in risen {
+        conn.prepare_cached("UPDATE task SET status = ?2, retry = 0, due = ?3 WHERE id = ?1")?
+            .execute((place.task, Status::Pending.number(), now.ms()))?;
+        enqueue(conn, place, now)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! A publisher that says what a test writes down, an engine that follows it, and its log.
+
+use feedmill::clock::Clock;
+use feedmill::config::Config;
+use feedmill::frontier::TaskFilter;
+use feedmill::model::{Event, EventKind, IngestionMode, Kind, NewSource, Task};
+use feedmill_newsroom::{Fault, Logged, Script, Setup, Span};
+
+use crate::postgres::{Database, database};
+use crate::support::World;
+
+/// The publisher that most lines are about.
+pub(super) const PRESS: &str = "press.newsroom.test";
+pub(super) const MINUTE: i64 = 60_000;
+pub(super) const HOUR: i64 = 60 * MINUTE;
+
+/// The scene of a test.
+pub(super) struct Stage {
+    pub(super) world: World,
+    _database: Option<Database>,
+}
+
+impl Stage {
+    pub(super) async fn sqlite() -> Option<Self> {
+        Some(Self::on(None).await)
+    }
+
+    /// `None` when tests that need a server are left out.
+    pub(super) async fn postgres() -> Option<Self> {
+        Some(Self::on(Some(database().await?)).await)
+    }
+
+    async fn on(database: Option<Database>) -> Self {
+        let url = database.as_ref().map_or("", |database| database.url.as_str());
+        let clock = Clock::manual("2026-11-16T08:00:00Z".parse().unwrap());
+        let mut world = World::timed(clock, url, 2, |setup| Setup {
+            history: 3,
+            publish_until: Some(setup.starts_at),
+            ..setup
+        })
+        .await;
+        world.config.schedule.default_interval = "5m".parse().unwrap();
+        world.config.schedule.sitemap_interval = "5m".parse().unwrap();
+        world.config.schedule.min_interval = "5m".parse().unwrap();
+        Self { world, _database: database }
+    }
+
+    /// What the publisher says at a path, one answer after the other; the last one for good.
+    pub(super) fn says(&self, path: &str, answers: &[Script]) {
+        self.says_at(PRESS, path, answers);
+    }
+
+    pub(super) fn says_at(&self, host: &str, path: &str, answers: &[Script]) {
+        let newsroom = &self.world.newsroom;
+        newsroom.behave(host, path);
+        // The newest that fits wins: the last answer is put up first.
+        for (place, answer) in answers.iter().enumerate().rev() {
+            let last = place + 1 == answers.len();
+            let span = if last { Span::Always } else { Span::Times(1) };
+            newsroom.misbehave(host, path, Fault::Scripted(answer.clone()), span);
+        }
+    }
+
+    /// Follows a feed, as an operator would.
+    pub(super) async fn follow(&self, name: &str, feed: &str) {
+        let source = NewSource {
+            name: name.to_owned(),
+            url: feed.to_owned(),
+            feed_urls: vec![feed.to_owned()],
+            sitemap_urls: Vec::new(),
+            ingestion_mode: IngestionMode::Feed,
+            category: None,
+            priority: 5,
+            rate_limit: None,
+            poll_interval: None,
+            poll_policy: None,
+            access: Default::default(),
+        };
+        self.world.store.add_source(source).await.unwrap();
+    }
+
+    /// Runs the engine until the path was asked for so often.
+    pub(super) async fn until_asked(&self, path: &str, times: usize) -> Vec<Logged> {
+        self.world.play(|| async { self.asked(path).len() >= times }).await;
+        self.asked(path)
+    }
+
+    /// Runs the engine until the task is where the test wants it.
+    pub(super) async fn until(&self, url: &str, done: impl Fn(&Task) -> bool) -> Task {
+        self.world.play(|| async { done(&self.world.task(url).await) }).await;
+        self.world.task(url).await
+    }
+
+    /// What was asked of the publisher at a path.
+    pub(super) fn asked(&self, path: &str) -> Vec<Logged> {
+        let log = self.world.newsroom.log();
+        log.into_iter().filter(|it| it.host == PRESS && it.path == path).collect()
+    }
+
+    pub(super) async fn submit(&self, path: &str) -> String {
+        let url = url(path);
+        self.world.submit(&url, Kind::Article).await;
+        url
+    }
+
+    pub(super) async fn events(&self, kind: EventKind) -> Vec<Event> {
+        let events = self.world.store.events_after(0, 1_000).await.unwrap();
+        events.into_iter().filter(|event| event.kind == kind).collect()
+    }
+
+    /// All article tasks, by address.
+    pub(super) async fn pages(&self) -> Vec<Task> {
+        let filter = TaskFilter { kind: Some(Kind::Article), ..TaskFilter::default() };
+        self.world.tasks(filter).await
+    }
+
+    /// Changes how the house is set up, before anything was asked.
+    pub(super) async fn set(&mut self, change: impl FnOnce(&mut Config)) {
+        change(&mut self.world.config);
+        self.world.reopen().await;
+    }
+}
+
+/// An address of the publisher.
+pub(super) fn url(path: &str) -> String {
+    format!("http://{PRESS}{path}")
+}
+
+/// An answer, word for word.
+pub(super) fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Script {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Script { status, headers: headers.collect(), body: body.into(), cut: false }
+}
+
+pub(super) fn ok(headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Script {
+    answer(200, headers, body)
+}
+
+/// A feed with these items, which lead nowhere.
+pub(super) fn feed(items: &[&str]) -> String {
+    let item = |id: &&str| format!("<item><guid>{id}</guid><title>Item {id}</title></item>");
+    let items: String = items.iter().map(item).collect();
+    format!("<rss version=\"2.0\"><channel><title>Press</title>{items}</channel></rss>")
+}
+
+/// A page with enough text to be an article.
+pub(super) fn page(title: &str, head: &str) -> String {
+    let text =
+        "The council met on Monday and talked for a long time about the new bridge. ".repeat(8);
+    format!(
+        "<!doctype html><html><head><title>{title}</title>{head}</head><body><article>\
+         <h1>{title}</h1><p>{text}</p></article></body></html>"
+    )
+}
+
+/// A header that was sent.
+pub(super) fn sent<'a>(request: &'a Logged, name: &str) -> Option<&'a str> {
+    request.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
+}
+
+/// The two validators that were sent.
+pub(super) fn validators(request: &Logged) -> (Option<&str>, Option<&str>) {
+    (sent(request, "if-none-match"), sent(request, "if-modified-since"))
+}
+
+/// From the end of each request to the begin of the next, in simulated milliseconds.
+pub(super) fn pauses(log: &[Logged]) -> Vec<i64> {
+    log.windows(2).map(|pair| pair[1].began - pair[0].ended).collect()
+}
+
+/// Whether each pause is at least as long as it should be.
+pub(super) fn at_least(log: &[Logged], least: &[i64]) {
+    let pauses = pauses(log);
+    assert!(pauses.len() >= least.len(), "{pauses:?}");
+    for (pause, least) in pauses.iter().zip(least) {
+        // Time may go on by a second or two while a slow machine turns an answer into a decision.
+        assert!(pause + 5_000 >= *least, "{pauses:?} are too short for {least:?}");
+    }
+}
