@@ -27,7 +27,9 @@ use crate::fetch::{
     Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, Hold, ServeSettings, Server,
     Stuck,
 };
-use crate::frontier::Rules;
+use crate::frontier::postgres::PgFrontier;
+use crate::frontier::sqlite::SqliteFrontier;
+use crate::frontier::{Adopted, Rules};
 use crate::handle::House;
 use crate::model::{Lane, PollPolicy};
 use crate::schedule::Policy;
@@ -59,6 +61,11 @@ pub enum AppError {
     /// Somebody has the database alone.
     #[error("{0} is being moved or restored: wait until that has ended")]
     Taken(String),
+    /// Another engine works with other rules.
+    #[error(
+        "hosts.groups or hosts.concurrency is not what the engines on {0} run with: stop them all, and give all of them the same"
+    )]
+    Differs(String),
     /// The database cannot be used.
     #[error(transparent)]
     Db(#[from] DbError),
@@ -85,6 +92,7 @@ impl AppError {
             Self::Lock(LockError::Held { .. }) => "engine_running",
             Self::Lock(LockError::Unwritable { .. }) => "data_dir_unwritable",
             Self::Taken(_) => "database_taken",
+            Self::Differs(_) => "hosts_differ",
             Self::Db(error) => error.code(),
             Self::Transfer(error) => error.code(),
             Self::Archive(error) => error.code(),
@@ -125,7 +133,16 @@ async fn open_shared(
 ) -> Result<Arc<dyn Store>, AppError> {
     let db = PgDb::open(url, own_time(clock)).await?;
     whole(transfer::noted_on(&db).await?, &db.place())?;
-    Ok(Arc::new(PgStore::new(db, rules(config, clock))))
+    let adopted = PgFrontier::adopted(&db).await?;
+    Ok(Arc::new(PgStore::new(db, as_adopted(adopted, rules(config, clock)))))
+}
+
+/// Beside an engine, and without one, hosts are where the last engine put them.
+fn as_adopted(adopted: Option<Adopted>, rules: Rules) -> Rules {
+    match adopted {
+        Some(adopted) => adopted.in_place_of(rules),
+        None => rules,
+    }
 }
 
 /// Half of a store is none: what is written there is lost when the move begins again.
@@ -146,11 +163,28 @@ async fn work_on_shared(
         tracing::error!("the database was taken while its connection was lost: the engine stops");
         evicted.cancel();
     };
+    whole(transfer::noted_on(&db).await?, &place)?;
+    let store = PgStore::new(db.clone(), rules(config, clock));
+    adopt_shared(&db, store.frontier(), &place).await?;
     if !db.work(stop_work).await? {
         return Err(AppError::Taken(place));
     }
+    // Somebody may have begun to move it since.
     whole(transfer::noted_on(&db).await?, &place)?;
-    Ok(Arc::new(PgStore::new(db, rules(config, clock))))
+    Ok(Arc::new(store))
+}
+
+/// Puts hosts where the configuration wants them, which needs nobody else to work.
+async fn adopt_shared(db: &PgDb, frontier: &PgFrontier, place: &str) -> Result<(), AppError> {
+    if frontier.has_adopted().await? {
+        return Ok(());
+    }
+    let Some(alone) = db.alone().await? else { return Err(AppError::Differs(place.to_owned())) };
+    frontier.free_leases().await?;
+    let moved = frontier.adopt().await?;
+    alone.release().await;
+    tracing::info!(moved, "hosts are grouped as configured");
+    Ok(())
 }
 
 fn own_time(clock: &Clock) -> Option<OwnTime> {
@@ -159,7 +193,9 @@ fn own_time(clock: &Clock) -> Option<OwnTime> {
 }
 
 async fn open_embedded(config: &Config, clock: &Clock) -> Result<SqliteStore, AppError> {
-    Ok(SqliteStore::new(open_file(config).await?, clock.clone(), rules(config, clock)))
+    let db = open_file(config).await?;
+    let adopted = db.read(SqliteFrontier::adopted).await?;
+    Ok(SqliteStore::new(db, clock.clone(), as_adopted(adopted, rules(config, clock))))
 }
 
 async fn open_file(config: &Config) -> Result<Db, AppError> {
@@ -294,6 +330,10 @@ async fn take_up(
             let db = open_file(config).await?;
             let store = SqliteStore::new(db, clock.clone(), rules(config, clock));
             let freed = store.frontier().free_leases().await?;
+            let moved = store.frontier().adopt().await?;
+            if moved > 0 {
+                tracing::info!(moved, "hosts are grouped as configured");
+            }
             (Arc::new(store), freed)
         }
     };

@@ -158,6 +158,7 @@ impl Archive {
             let members = segment::members(
                 exchange,
                 &place.warcinfo,
+                digest,
                 place.known.as_ref(),
                 self.settings.gzip_level,
             );

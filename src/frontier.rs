@@ -5,6 +5,7 @@
 //! its queue and its lease, so at most one request is under way to it, in all processes, and its
 //! pause is counted from the end of the last one, also over a restart.
 
+mod adopt;
 mod budget;
 mod hosts;
 mod intake;
@@ -21,6 +22,7 @@ use serde::Serialize;
 use crate::db::DbError;
 use crate::model::{Code, Kind, Lane, Lease, LeaseId, NewTask, Task, Ts};
 
+pub use adopt::Adopted;
 pub use budget::{Pace, PauseOrigin};
 pub use hosts::{FOREVER, HostFilter, HostState, RobotsCopy};
 pub use intake::{Candidate, Rejected, admit, priority, queue_key};

@@ -168,6 +168,7 @@ pub(super) fn info(name: &str, id: &str, now: Ts, agent: &str, level: u32) -> Ve
 pub(super) fn members(
     exchange: &Exchange,
     warcinfo: &str,
+    digest: Option<Digest>,
     known: Option<&Known>,
     level: u32,
 ) -> (Vec<u8>, Vec<u8>) {
@@ -184,7 +185,7 @@ pub(super) fn members(
     response.truncated = exchange.truncated.map(Truncation::as_str);
     response.head = &head;
     match known.zip(earlier.as_deref()) {
-        None => response.payload = &exchange.body,
+        None => (response.payload, response.payload_digest) = (&exchange.body, digest),
         Some((known, refers_to)) => {
             response.payload_digest = Some(known.digest);
             response.revisit = Some(Revisit {

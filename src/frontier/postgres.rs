@@ -8,6 +8,7 @@
 //! locks is what the last holder left. Leases of a process that died run out by themselves.
 
 mod admin;
+mod adopt;
 mod claim;
 mod complete;
 mod moves;
@@ -25,8 +26,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, Notify};
 
 use super::{
-    Act, Counts, Extension, Frontier, HostFilter, HostPatch, HostState, Order, Rejected, Rules,
-    Share, Stats, SubmitReport, Sweep, TaskFilter, admit,
+    Act, Adopted, Counts, Extension, Frontier, HostFilter, HostPatch, HostState, Order, Rejected,
+    Rules, Share, Stats, SubmitReport, Sweep, TaskFilter, admit,
 };
 use crate::db::postgres::{Tx, WORK};
 use crate::db::{DbError, PgDb};
@@ -84,6 +85,22 @@ impl PgFrontier {
         {
             tracing::debug!(%error, "cannot tell other processes");
         }
+    }
+
+    /// What was adopted of the configuration.
+    pub async fn adopted(db: &PgDb) -> Result<Option<Adopted>, DbError> {
+        adopt::adopted(db).await
+    }
+
+    /// Whether what the rules say of groups and slots is adopted; it is where nothing was before.
+    pub async fn has_adopted(&self) -> Result<bool, DbError> {
+        Ok(adopt::begin(&self.db, &self.rules).await? == Some(Adopted::of(&self.rules)))
+    }
+
+    /// Adopts what the rules say of groups and slots; how many tasks changed their queue. Only for
+    /// somebody who is alone, once no lease is left.
+    pub async fn adopt(&self) -> Result<u64, DbError> {
+        adopt::adopt(&self.db, &self.rules).await
     }
 
     /// Ends every lease. Only for somebody who knows that no engine runs.

@@ -5,6 +5,7 @@
 //! partial index per lane and never looks at the tasks of a host that has to wait.
 
 mod admin;
+mod adopt;
 mod claim;
 mod complete;
 mod moves;
@@ -20,8 +21,8 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use super::{
-    Act, Counts, Cursor, Extension, Frontier, HostFilter, HostPatch, HostState, Order, Rejected,
-    Rules, Share, Stats, SubmitReport, Sweep, TaskFilter, admit,
+    Act, Adopted, Counts, Cursor, Extension, Frontier, HostFilter, HostPatch, HostState, Order,
+    Rejected, Rules, Share, Stats, SubmitReport, Sweep, TaskFilter, admit,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
@@ -64,6 +65,17 @@ impl SqliteFrontier {
     /// Wakes whoever waits for work.
     pub fn wake(&self) {
         self.changed.notify_one();
+    }
+
+    /// What was adopted of the configuration.
+    pub fn adopted(conn: &Connection) -> Result<Option<Adopted>, DbError> {
+        adopt::adopted(conn)
+    }
+
+    /// Adopts what the rules say of groups and slots; how many tasks changed their queue. Only for the
+    /// one who holds the directory's lock, once no lease is left.
+    pub async fn adopt(&self) -> Result<u64, DbError> {
+        self.write(adopt::adopt).await
     }
 
     /// Frees the leases of an engine that ended without completing them. Only for the one who

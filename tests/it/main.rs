@@ -15,6 +15,7 @@ mod client;
 mod contract;
 mod disk;
 mod etiquette;
+mod groups;
 mod hostile;
 mod invariants;
 mod kill;

@@ -2,30 +2,64 @@
 //!
 //! A member is whole or not there: it is built in memory, so that one append makes it.
 
-use std::io::Write as _;
+use std::cell::RefCell;
 
-use flate2::write::GzEncoder;
-use flate2::{Compression, GzBuilder};
+use flate2::{Compress, CompressError, Compression, Crc, FlushCompress, Status};
 
 use super::{Digest, PAYLOAD_PLACE, Record, RecordType};
+
+/// The head of a gzip member without a time and without a file name: the same record gives the same
+/// bytes.
+const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+
+thread_local! {
+    /// A compressor takes longer to set up than a request record to compress: each thread keeps its.
+    static DEFLATE: RefCell<Option<(u32, Compress)>> = const { RefCell::new(None) };
+}
 
 /// One complete gzip member that holds the record, compressed at `level` 0 to 9.
 #[must_use]
 pub fn member(record: &Record<'_>, level: u32) -> Vec<u8> {
     let header = header(record);
-    let size = header.len() + record.head.len() + record.payload.len();
-    // No time and no file name in the gzip header: the same record gives the same bytes.
-    let mut gzip =
-        GzBuilder::new().write(Vec::with_capacity(size / 3 + 128), Compression::new(level.min(9)));
-    match fill(&mut gzip, &[header.as_bytes(), record.head, record.payload, b"\r\n\r\n"]) {
-        Ok(()) => gzip.finish().unwrap_or_default(),
-        // Writing into memory does not fail; an empty member appends nothing.
-        Err(_) => Vec::new(),
-    }
+    let parts = [header.as_bytes(), record.head, record.payload, b"\r\n\r\n"];
+    // Compressing in memory does not fail; an empty member appends nothing.
+    gzip(&parts, level.min(9)).unwrap_or_default()
 }
 
-fn fill(gzip: &mut GzEncoder<Vec<u8>>, parts: &[&[u8]]) -> std::io::Result<()> {
-    parts.iter().try_for_each(|part| gzip.write_all(part))
+fn gzip(parts: &[&[u8]], level: u32) -> Result<Vec<u8>, CompressError> {
+    let size: usize = parts.iter().map(|part| part.len()).sum();
+    let mut out = Vec::with_capacity(size / 2 + 128);
+    out.extend_from_slice(&GZIP_HEAD);
+    let mut crc = Crc::new();
+    parts.iter().for_each(|part| crc.update(part));
+    DEFLATE.with_borrow_mut(|kept| {
+        let deflate = match kept {
+            Some((at, deflate)) if *at == level => {
+                deflate.reset();
+                deflate
+            }
+            _ => &mut kept.insert((level, Compress::new(Compression::new(level), false))).1,
+        };
+        for part in parts {
+            let mut rest = *part;
+            while !rest.is_empty() {
+                let before = deflate.total_in();
+                out.reserve(rest.len() / 2 + 64);
+                deflate.compress_vec(rest, &mut out, FlushCompress::None)?;
+                let taken = usize::try_from(deflate.total_in() - before).unwrap_or(usize::MAX);
+                rest = rest.get(taken..).unwrap_or_default();
+            }
+        }
+        loop {
+            out.reserve(1024);
+            if deflate.compress_vec(&[], &mut out, FlushCompress::Finish)? == Status::StreamEnd {
+                return Ok(());
+            }
+        }
+    })?;
+    out.extend_from_slice(&crc.sum().to_le_bytes());
+    out.extend_from_slice(&crc.amount().to_le_bytes());
+    Ok(out)
 }
 
 fn header(record: &Record<'_>) -> String {
