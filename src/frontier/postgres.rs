@@ -3,8 +3,8 @@
 //! The tables are those of the embedded one: a row of `host` is the head of a queue and its lease,
 //! `queue` holds what may be handed out now, `delayed` what waits for its time, `task` the history.
 //! A host with k requests at a time has k rows, its slots; the row of slot 0 is the lock of them
-//! all. Whoever waits for locks takes them in one statement, in the order of their ids, and takes no
-//! more afterwards; claims wait for none. So nobody waits in a circle, and what is read after the
+//! all: nobody else changes or locks one. Whoever waits for locks takes them in one statement, in the
+//! order of their ids, and takes no more afterwards; claims wait for none. So nobody waits in a circle, and what is read after the
 //! locks is what the last holder left. Leases of a process that died run out by themselves.
 
 mod admin;

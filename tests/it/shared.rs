@@ -177,6 +177,41 @@ async fn three_processes_keep_to_the_slots_of_a_host() {
     crowd(3).await;
 }
 
+/// Claims and commits one host's slots against the others, and never finds them in a circle.
+async fn claim_slots(store: PgStore, rounds: usize) {
+    for at in 0..rounds {
+        for lease in store.claim(1 + at % 4, Lane::ALL).await.unwrap() {
+            let next = Next::Again { at: lease.now };
+            assert_eq!(end(&store, lease, done(next)).await, Committed::Done);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_several_processes_on_the_slots_of_few_hosts_never_wait_in_a_circle() {
+    let Some(database) = database().await else { return };
+    let slots = Rules { concurrency: 3, ..rules() };
+    let mut crowd = JoinSet::new();
+    let mut stores = Vec::new();
+    for _ in 0..4 {
+        let store = process(&database, slots.clone()).await;
+        let batch = (0..40).map(|n| feed(format!("https://h{}.example/{n}", n % 4)));
+        store.submit(batch.collect()).await.unwrap();
+        stores.push(store);
+    }
+    for store in &stores {
+        crowd.spawn(claim_slots(store.clone(), 150));
+        crowd.spawn(claim_slots(store.clone(), 150));
+    }
+    while let Some(ended) = crowd.join_next().await {
+        ended.unwrap();
+    }
+    assert_eq!(stores[0].maintain().await.unwrap(), 0, "a host has a wrong head");
+    for store in stores {
+        store.close().await;
+    }
+}
+
 #[tokio::test]
 async fn fewer_slots_go_when_they_are_free() {
     let Some(database) = database().await else { return };
