@@ -38,7 +38,7 @@ pub(crate) use rows::{
     SOURCE_COLUMNS, int, lock, lock_held, maybe, maybe_code, maybe_ts, named, narrow, now,
     queue_ids, read_source, renew_tops,
 };
-pub(crate) use sources::{owned_queues, park, parked_queues, resume, revive};
+pub(crate) use sources::{change, keep, owned_queues, park, parked_queues, resume, revive};
 pub(crate) use submit::take;
 
 /// Addresses that go into one transaction at the most.
@@ -105,6 +105,9 @@ impl PgFrontier {
         let ids: Vec<i64> = queues.values().copied().collect();
         let mut client = self.db.client().await?;
         let tx = client.transaction().await?;
+        if candidates.iter().any(|new| new.source.is_some()) {
+            keep(&tx).await?;
+        }
         lock(&tx, &ids).await?;
         let now = now(&self.db, &tx).await?;
         let taken = take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;
