@@ -28,7 +28,7 @@ pub use hosts::{FOREVER, HostFilter, HostState, RobotsCopy};
 pub use intake::{Candidate, Rejected, admit, priority, queue_key};
 pub use listing::{BadCursor, Cursor, Order, Sort, TaskFilter};
 
-/// Expired leases after which a task is given up.
+/// Leases in a row without an answer after which a task is given up.
 pub const MAX_STRIKES: i64 = 5;
 
 /// What the frontier has to be told about the house's rules.

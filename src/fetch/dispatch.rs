@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Server;
 use super::hold::{PAUSE, Step};
+use crate::db::DbError;
 use crate::model::{Lane, Lease};
 
 /// Tasks under way get this long to finish when the engine stops.
@@ -101,11 +102,20 @@ impl Dispatcher {
             slot = Arc::clone(slots).acquire_owned() => slot.map_err(|error| error.to_string())?,
         };
         let more = slots.available_permits();
-        let leases = self.server.store.claim(more + 1, &self.lanes).await.map_err(|error| {
-            let message = format!("no work can be claimed: {error}");
-            hold.begin(Step::Claim, error.code(), message.clone());
-            message
-        })?;
+        let leases = match self.server.store.claim(more + 1, &self.lanes).await {
+            Ok(leases) => leases,
+            Err(error) => {
+                let message = format!("no work can be claimed: {error}");
+                hold.begin(Step::Claim, error.code(), message.clone());
+                if !matches!(error, DbError::Busy) {
+                    return Err(message);
+                }
+                // Others were in the way: no reason to end, whatever the mode.
+                drop(first);
+                self.rest(stop).await;
+                return Ok(true);
+            }
+        };
         hold.end(Step::Claim);
         if leases.is_empty() {
             drop(first);

@@ -3,8 +3,8 @@
 //! The tables are those of the embedded one: a row of `host` is the head of a queue and its lease,
 //! `queue` holds what may be handed out now, `delayed` what waits for its time, `task` the history.
 //! A host with k requests at a time has k rows, its slots; the row of slot 0 is the lock of them
-//! all. Whoever waits for locks takes them in one statement, in the order of their ids, and takes no
-//! more afterwards; claims wait for none. So nobody waits in a circle, and what is read after the
+//! all: nobody else changes or locks one. Whoever waits for locks takes them in one statement, in the
+//! order of their ids, and takes no more afterwards; claims wait for none. So nobody waits in a circle, and what is read after the
 //! locks is what the last holder left. Leases of a process that died run out by themselves.
 
 mod admin;
@@ -39,7 +39,7 @@ pub(crate) use rows::{
     SOURCE_COLUMNS, int, lock, lock_held, maybe, maybe_code, maybe_ts, named, narrow, now,
     queue_ids, read_source, renew_tops,
 };
-pub(crate) use sources::{owned_queues, park, parked_queues, resume, revive};
+pub(crate) use sources::{change, keep, owned_queues, park, parked_queues, resume, revive};
 pub(crate) use submit::take;
 
 /// Addresses that go into one transaction at the most.
@@ -122,6 +122,9 @@ impl PgFrontier {
         let ids: Vec<i64> = queues.values().copied().collect();
         let mut client = self.db.client().await?;
         let tx = client.transaction().await?;
+        if candidates.iter().any(|new| new.source.is_some()) {
+            keep(&tx).await?;
+        }
         lock(&tx, &ids).await?;
         let now = now(&self.db, &tx).await?;
         let taken = take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;

@@ -1,7 +1,9 @@
 //! What both backends decide in the same way: which lane a host serves, whether a known task moves,
 //! where a served one goes. Pure.
 
-use super::{Act, Candidate, Counts, Stats};
+use std::time::Duration;
+
+use super::{Act, Candidate, Counts, MAX_STRIKES, Stats};
 use crate::model::{Code, HostAdvice, Kind, Lane, Next, State, Status, Ts};
 
 /// A dead task may be asked for again after this long, when it is submitted again.
@@ -23,6 +25,38 @@ pub(super) fn lane(tops: [Option<i64>; 3], last: Option<Lane>, asked: &[Lane]) -
         .filter(|lane| !(**lane == Lane::Poll && last == Some(Lane::Poll) && pages_wait))
         .max_by_key(|lane| (top(**lane), std::cmp::Reverse(lane.number())))
         .copied()
+}
+
+/// What is written down of a task that is given up because its leases ran out.
+pub(super) const POISONED: &str = "its lease ran out five times in a row";
+
+/// What a lease that ended without an answer costs its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strike {
+    /// Nothing more than the host's pause.
+    Spared,
+    /// It waits until then.
+    PutOff(Ts),
+    /// It is given up.
+    Poison,
+}
+
+impl Strike {
+    /// The judgement on the `count`th such lease in a row, which ended at `ended`. Of all that was
+    /// under way when an engine died, nobody can tell what it died of. So from the second time on
+    /// each waits longer, by a measure of its own: the innocent part from the culprit, are answered,
+    /// and start afresh.
+    pub(super) fn of(count: i64, task: i64, ended: Ts) -> Self {
+        if count >= MAX_STRIKES {
+            return Self::Poison;
+        }
+        let Ok(quadrupled) = u32::try_from(count - 2) else { return Self::Spared };
+        let wait = 60_000 * 4u64.pow(quadrupled);
+        // Up to half of it more; rows that follow each other get shares far apart.
+        let share = task.wrapping_mul(8).wrapping_add(count).cast_unsigned();
+        let share = share.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+        Self::PutOff(ended.after(Duration::from_millis(wait + wait * share / 2_048)))
+    }
 }
 
 /// What is kept of a task that is given again.
@@ -185,6 +219,26 @@ mod tests {
         assert_eq!(lane(both, Some(Lane::Poll), &[Lane::Poll]), Some(Lane::Poll));
         assert_eq!(lane([Some(1), None, Some(1)], Some(Lane::Poll), Lane::ALL), Some(Lane::Poll));
         assert_eq!(lane([None; 3], None, Lane::ALL), None);
+    }
+
+    #[test]
+    fn strikes_are_spared_once_then_put_off_and_the_fifth_is_the_end() {
+        let minutes = |count, task| match Strike::of(count, task, Ts::from_ms(0)) {
+            Strike::PutOff(at) => at.ms() as f64 / 60_000.0,
+            other => panic!("{other:?}"),
+        };
+        for task in 0..1_000 {
+            assert_eq!(Strike::of(1, task, Ts::from_ms(0)), Strike::Spared);
+            for (count, least) in [(2, 1.0), (3, 4.0), (4, 16.0)] {
+                let wait = minutes(count, task);
+                assert!(least <= wait && wait < 1.5 * least, "{wait} min after {count}");
+                assert!(
+                    (wait - minutes(count, task + 1)).abs() > 0.01 * least,
+                    "{task} meets the next"
+                );
+            }
+            assert_eq!(Strike::of(MAX_STRIKES, task, Ts::from_ms(0)), Strike::Poison);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod claim;
 mod complete;
 mod moves;
 mod rows;
+mod strikes;
 mod submit;
 mod sweep;
 
@@ -82,7 +83,7 @@ impl SqliteFrontier {
     /// holds the directory's lock: nobody else's lease can be alive then.
     pub async fn free_leases(&self) -> Result<u64, DbError> {
         let obituary = self.obituary;
-        self.write(move |conn, now, rules| claim::free_leases(conn, now, rules, obituary)).await
+        self.write(move |conn, now, rules| strikes::free_leases(conn, now, rules, obituary)).await
     }
 
     async fn write<T, F>(&self, mut work: F) -> Result<T, DbError>

@@ -195,6 +195,7 @@ macro_rules! contract {
                 every_origin_has_its_own_robots,
                 a_crawl_delay_is_kept_from_the_answer_that_told_it,
                 a_source_sets_the_pace_of_its_hosts,
+                a_pace_goes_with_the_source_that_asked_for_it,
             }
             commit {
                 fetched_is_the_end,
@@ -219,6 +220,11 @@ macro_rules! contract {
                 a_stale_lease_changes_nothing,
                 a_stale_lease_changes_nothing_through_a_lent_host,
                 a_late_answer_counts_until_somebody_else_has_the_task,
+                a_host_rests_after_a_lease_that_ran_out,
+                a_lease_outlasts_the_block_of_its_host,
+                a_lease_left_on_a_parked_task_ends,
+                strikes_put_a_task_off_for_longer_and_longer,
+                a_crash_is_a_strike_for_each_lease_that_was_left,
                 five_leases_that_ran_out_are_poison,
                 the_log_tells_once_of_what_was_poison,
                 the_end_of_a_poisoned_task_frees_its_host,
@@ -235,6 +241,8 @@ macro_rules! contract {
                 every_page_of_a_host_with_slots_is_served_once,
                 a_complaint_holds_for_all_slots,
                 an_operator_may_give_and_take_slots,
+                a_free_slot_serves_pages_while_a_poll_is_under_way,
+                a_slot_that_is_one_too_many_keeps_its_task,
                 hosts_of_a_group_share_one_slot,
                 who_waits_longest_is_served_however_low,
                 a_lease_that_runs_out_on_any_slot_comes_back,

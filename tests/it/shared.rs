@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use feedmill::clock::Clock;
 use feedmill::db::{DbError, OwnTime, PgDb};
-use feedmill::frontier::{Frontier, HostPatch, Rules};
+use feedmill::frontier::{Frontier, HostPatch, Rules, TaskFilter};
 use feedmill::model::{
-    Code, EventKind, HostAdvice, Kind, Lane, Lease, NewEvent, NewTask, Next, Origin, Outcome,
-    RobotsFact, RobotsState, Status, Verdict,
+    Code, EventKind, HostAdvice, IngestionMode, Kind, Lane, Lease, NewEvent, NewSource, NewTask,
+    Next, Origin, Outcome, RobotsFact, RobotsState, Status, Verdict,
 };
 use feedmill::store::{Commit, Committed, PgStore, Store};
 use tokio::task::JoinSet;
@@ -60,6 +60,22 @@ fn page(url: impl Into<String>) -> NewTask {
 
 fn done(next: Next) -> Outcome {
     Outcome { host: HostAdvice::Neutral, ..Outcome::new(Code::Ok, next, "the test says so") }
+}
+
+fn source(name: &str) -> NewSource {
+    NewSource {
+        name: name.into(),
+        url: format!("https://{name}.example/"),
+        feed_urls: vec![],
+        sitemap_urls: vec![],
+        ingestion_mode: IngestionMode::Feed,
+        category: None,
+        priority: 5,
+        rate_limit: None,
+        poll_interval: None,
+        poll_policy: None,
+        access: Default::default(),
+    }
 }
 
 async fn end(store: &PgStore, lease: Lease, outcome: Outcome) -> Committed {
@@ -175,6 +191,41 @@ async fn three_processes_do_every_address_once_one_at_a_time_per_host() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_processes_keep_to_the_slots_of_a_host() {
     crowd(3).await;
+}
+
+/// Claims and commits one host's slots against the others, and never finds them in a circle.
+async fn claim_slots(store: PgStore, rounds: usize) {
+    for at in 0..rounds {
+        for lease in store.claim(1 + at % 4, Lane::ALL).await.unwrap() {
+            let next = Next::Again { at: lease.now };
+            assert_eq!(end(&store, lease, done(next)).await, Committed::Done);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_several_processes_on_the_slots_of_few_hosts_never_wait_in_a_circle() {
+    let Some(database) = database().await else { return };
+    let slots = Rules { concurrency: 3, ..rules() };
+    let mut crowd = JoinSet::new();
+    let mut stores = Vec::new();
+    for _ in 0..4 {
+        let store = process(&database, slots.clone()).await;
+        let batch = (0..40).map(|n| feed(format!("https://h{}.example/{n}", n % 4)));
+        store.submit(batch.collect()).await.unwrap();
+        stores.push(store);
+    }
+    for store in &stores {
+        crowd.spawn(claim_slots(store.clone(), 150));
+        crowd.spawn(claim_slots(store.clone(), 150));
+    }
+    while let Some(ended) = crowd.join_next().await {
+        ended.unwrap();
+    }
+    assert_eq!(stores[0].maintain().await.unwrap(), 0, "a host has a wrong head");
+    for store in stores {
+        store.close().await;
+    }
 }
 
 #[tokio::test]
@@ -462,4 +513,51 @@ async fn kills_among_three_processes_lose_nothing_double_nothing_and_disturb_nob
     assert!(report.is_perfect(), "{report:#?}");
     assert_eq!(world.store.maintain().await.unwrap(), 0, "a host has a wrong head");
     world.store.close().await;
+}
+
+/// How many of this database's connections wait for a lock.
+async fn waiting(client: &tokio_postgres::Client) -> i64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    client.query_one(sql, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_source_gives_while_it_is_disabled_is_set_aside() {
+    let Some(database) = database().await else { return };
+    let store = process(&database, rules()).await;
+    let source = store.add_source(source("s")).await.unwrap();
+    store.submit(vec![page("https://b.example/1")]).await.unwrap();
+
+    // Somebody holds up the submission in its middle, where it knows that its source is followed.
+    let watch = connect(&database.url).await;
+    let mut holder = connect(&database.url).await;
+    let hold = holder.transaction().await.unwrap();
+    hold.execute("SELECT 1 FROM task WHERE kind = 6 FOR UPDATE", &[]).await.unwrap();
+    let given = NewTask { source: Some(source.id), ..page("https://b.example/1") };
+    let mut crowd = JoinSet::new();
+    let submits = store.clone();
+    crowd.spawn(async move { drop(submits.submit(vec![given]).await.unwrap()) });
+    while waiting(&watch).await < 1 {
+        tokio::task::yield_now().await;
+    }
+    let disables = store.clone();
+    crowd.spawn(async move {
+        drop(disables.set_enabled("s", Some("a test".into())).await.unwrap());
+    });
+    // It waits for the submission, or else is done before it.
+    let disabled = "SELECT count(*) FROM source WHERE enabled_at IS NULL";
+    while waiting(&watch).await < 2
+        && watch.query_one(disabled, &[]).await.unwrap().get::<_, i64>(0) == 0
+    {
+        tokio::task::yield_now().await;
+    }
+    hold.rollback().await.unwrap();
+    while let Some(ended) = crowd.join_next().await {
+        ended.unwrap();
+    }
+    let tasks = store.list(TaskFilter { limit: 9, ..TaskFilter::default() }).await.unwrap();
+    let told: Vec<_> = tasks.iter().map(|task| (task.source, task.status)).collect();
+    assert_eq!(told, [(Some(source.id), Status::Parked)]);
+    store.close().await;
 }

@@ -1,13 +1,13 @@
 //! Handing tasks out: a slot of a host becomes the lease.
 //!
-//! A claim waits for nobody: slots and heads that another transaction holds are passed over. It
-//! first locks slots that are due, and looks at their queues in later statements only: what it sees
-//! then is what the last holder of the lock left.
+//! A claim waits for nobody: queues that another transaction holds are passed over. It first locks
+//! queues with slots that are due, and looks at them in later statements only: what it sees then is
+//! what the last holder of the lock left.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use deadpool_postgres::{Client, GenericClient};
+use deadpool_postgres::Client;
 use feedmill_formats::url as web;
 use tokio_postgres::Row;
 
@@ -16,7 +16,7 @@ use super::rows::{
     PACE_COLUMNS, SOURCE_COLUMNS, TASK_COLUMNS, TASK_JOINS, enqueue, int, maybe, named, narrow,
     read_pace, read_place, read_source, read_task, renew_tops,
 };
-use super::strikes::{mourn, strike};
+use super::strikes::end_expired;
 use crate::db::postgres::{Tx, column, first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::{Pace, Rules, rulings};
@@ -39,7 +39,7 @@ pub(super) const fn top_column(lane: Lane) -> &'static str {
     }
 }
 
-/// A slot that is due and locked.
+/// A slot whose queue is locked.
 pub(super) struct Slot {
     pub(super) id: i64,
     pub(super) queue: i64,
@@ -49,13 +49,15 @@ pub(super) struct Slot {
     pub(super) pace: Pace,
     concurrency: u32,
     name: String,
+    /// When it may be used again; the end of its lease while it has one.
+    pub(super) next_at: Ts,
 }
 
 /// The columns that [`read_slot`] reads.
 fn slot_columns() -> String {
     format!(
         "id, queue_id, top_poll, top_page, top_media, last_lane, lease_task, concurrency, \
-         name, {PACE_COLUMNS}"
+         name, next_at, {PACE_COLUMNS}"
     )
 }
 
@@ -68,18 +70,20 @@ fn read_slot(row: &Row) -> Result<Slot, DbError> {
         lease_task: maybe(row, 6)?,
         concurrency: narrow("concurrency", row, 7)?,
         name: row.try_get(8)?,
-        pace: read_pace(row, 9)?,
+        next_at: Ts::from_ms(int(row, 9)?),
+        pace: read_pace(row, 10)?,
     })
 }
 
-/// The slots in these rows.
-pub(super) async fn load_slots<C: GenericClient>(
-    client: &C,
+/// The slots that meet a condition on ids and a time.
+pub(super) async fn load_slots(
+    tx: &Tx<'_>,
     condition: &str,
     ids: &[i64],
+    at: Ts,
 ) -> Result<Vec<Slot>, DbError> {
     let sql = format!("SELECT {} FROM host WHERE {condition} ORDER BY id", slot_columns());
-    rows(client, &sql, &[&ids]).await?.iter().map(read_slot).collect()
+    rows(tx, &sql, &[&ids, &at.ms()]).await?.iter().map(read_slot).collect()
 }
 
 /// Hands out at most `n` tasks of these lanes: first `fair` ones of the hosts that wait longest,
@@ -94,33 +98,55 @@ pub(super) async fn claim(
 ) -> Result<Vec<Lease>, DbError> {
     let mut client = db.client().await?;
     // A claim waits for nobody, so that this is now until its end.
-    let (now, waiting) = look(db, &client).await?;
-    if waiting {
+    let look = look(db, &client).await?;
+    let now = look.now;
+    if look.expired {
+        end_expired(&mut client, now, rules, obituary).await?;
+    }
+    if look.waiting {
         promote(&mut client, now).await?;
     }
     let mut leases = Vec::new();
     // A round serves each queue once; queues with several slots may have more to give.
-    for round in 0..ROUNDS {
-        let tx = client.transaction().await?;
-        let fair = if round == 0 { fair } else { 0 };
-        let slots = due_slots(&tx, n - leases.len(), fair, lanes, now).await?;
-        if slots.is_empty() {
-            tx.commit().await?;
-            break;
-        }
-        let more = slots.iter().any(|slot| slot.concurrency > 1);
-        let (served, given_up) = serve(&tx, slots, lanes, now, rules).await?;
-        leases.extend(served);
-        mourn(&tx, &given_up, now, obituary).await?;
-        tx.commit().await?;
-        if !more || leases.len() >= n {
-            break;
+    for at in 0..ROUNDS {
+        let fair = if at == 0 { fair } else { 0 };
+        match round(&mut client, n - leases.len(), fair, lanes, now, rules).await {
+            Ok((served, more)) => {
+                leases.extend(served);
+                if !more || leases.len() >= n {
+                    break;
+                }
+            }
+            Err(error) if leases.is_empty() => return Err(error),
+            // Earlier rounds are true already: whoever asked has to hear of them.
+            Err(error) => {
+                tracing::debug!(%error, "a claim ends early");
+                break;
+            }
         }
     }
     Ok(leases)
 }
 
-/// Locks due slots with something to serve, one of a queue, together with the heads of their queues.
+/// Serves each queue once; whether there may be more.
+async fn round(
+    client: &mut Client,
+    n: usize,
+    fair: usize,
+    lanes: &[Lane],
+    now: Ts,
+    rules: &Rules,
+) -> Result<(Vec<Lease>, bool), DbError> {
+    let tx = client.transaction().await?;
+    let slots = due_slots(&tx, n, fair, lanes, now).await?;
+    let more = slots.iter().any(|slot| slot.concurrency > 1);
+    let leases = serve(&tx, slots, lanes, now, rules).await?;
+    tx.commit().await?;
+    Ok((leases, more))
+}
+
+/// Due slots with something to serve, one of a queue. The heads of their queues are locked, and no
+/// other row: whoever holds a head may change all of its slots and waits for nobody.
 async fn due_slots(
     tx: &Tx<'_>,
     n: usize,
@@ -129,12 +155,15 @@ async fn due_slots(
     now: Ts,
 ) -> Result<Vec<Slot>, DbError> {
     let limit = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let due = |columns: &str, lock: &str| {
+    let due = |lock: &str| {
         let of_lane = |lane: &Lane| {
             let top = top_column(*lane);
+            // Of a head that somebody changed meanwhile, what is said of `q` is looked at again.
             format!(
-                "SELECT * FROM (SELECT {columns} FROM host WHERE {top} = p.prio AND next_at <= $2
-                   ORDER BY next_at LIMIT $1 {lock}) {top}"
+                "SELECT * FROM (SELECT s.id, s.next_at FROM host s JOIN host q ON q.id = s.queue_id
+                   WHERE s.{top} = p.prio AND s.next_at <= $2 AND s.lease_id IS NULL
+                     AND (q.id <> s.id OR q.next_at <= $2 AND q.lease_id IS NULL)
+                   ORDER BY s.next_at LIMIT $1 {lock}) {top}"
             )
         };
         let lanes: Vec<String> = lanes.iter().map(of_lane).collect();
@@ -143,40 +172,27 @@ async fn due_slots(
             lanes.join(" UNION ALL ")
         )
     };
-    const LOCK: &str = "FOR NO KEY UPDATE SKIP LOCKED";
+    const LOCK: &str = "FOR NO KEY UPDATE OF q SKIP LOCKED";
     let mut found = Vec::new();
     if fair > 0 {
         let sql = format!(
-            "SELECT {} FROM host WHERE next_at <= $2 AND id IN (SELECT d.id FROM {} ORDER BY d.next_at, d.id
-               LIMIT $1) ORDER BY next_at, id {LOCK}",
-            slot_columns(),
-            due("id, next_at", "")
+            "SELECT s.id FROM host s JOIN host q ON q.id = s.queue_id
+             WHERE s.id IN (SELECT d.id FROM {} ORDER BY d.next_at, d.id LIMIT $1)
+             ORDER BY s.next_at, s.id {LOCK}",
+            due("")
         );
         found.extend(rows(tx, &sql, &[&limit(fair), &now.ms()]).await?);
     }
-    let columns = slot_columns();
-    let sql = format!("SELECT d.* FROM {} LIMIT $1", due(&columns, LOCK));
+    let sql = format!("SELECT d.id FROM {} LIMIT $1", due(LOCK));
     found.extend(rows(tx, &sql, &[&limit(n), &now.ms()]).await?);
-    let mut slots = found.iter().map(read_slot).collect::<Result<Vec<_>, _>>()?;
+    let ids: Vec<i64> = found.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
+    // Under the locks they are what they are.
+    let still_due = "id = ANY($1::bigint[]) AND lease_id IS NULL AND next_at <= $2";
+    let slots = load_slots(tx, still_due, &ids, now).await?;
+    let mut slots: HashMap<i64, Slot> = slots.into_iter().map(|slot| (slot.id, slot)).collect();
     let mut queues = HashSet::new();
-    slots.retain(|slot| queues.insert(slot.queue));
-    slots.truncate(n);
-    keep_headed(tx, &mut slots).await?;
-    Ok(slots)
-}
-
-/// Leaves out slots whose queue somebody else is changing.
-async fn keep_headed(tx: &Tx<'_>, slots: &mut Vec<Slot>) -> Result<(), DbError> {
-    let heads: Vec<i64> =
-        slots.iter().filter(|slot| slot.id != slot.queue).map(|slot| slot.queue).collect();
-    if heads.is_empty() {
-        return Ok(());
-    }
-    let sql = "SELECT id FROM host WHERE id = ANY($1::bigint[]) FOR NO KEY UPDATE SKIP LOCKED";
-    let found = rows(tx, sql, &[&heads]).await?;
-    let held: HashSet<i64> = found.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
-    slots.retain(|slot| slot.id == slot.queue || held.contains(&slot.queue));
-    Ok(())
+    let due = ids.iter().filter_map(|id| slots.remove(id));
+    Ok(due.filter(|slot| queues.insert(slot.queue)).take(n).collect())
 }
 
 /// A slot and the task that it is about to serve.
@@ -190,26 +206,21 @@ struct Chosen {
     robots: Option<RobotsRef>,
 }
 
-/// The leases, and the tasks that were given up instead.
 async fn serve(
     tx: &Tx<'_>,
-    mut slots: Vec<Slot>,
+    slots: Vec<Slot>,
     asked: &[Lane],
     now: Ts,
     rules: &Rules,
-) -> Result<(Vec<Lease>, Vec<i64>), DbError> {
-    let given_up = strike(tx, &slots, now).await?;
-    if !given_up.is_empty() {
-        let ids = column(&slots, |slot| slot.id);
-        let order: HashMap<i64, usize> = ids.iter().copied().zip(0..).collect();
-        slots = load_slots(tx, "id = ANY($1::bigint[])", &ids).await?;
-        slots.sort_by_key(|slot| order.get(&slot.id).copied());
+) -> Result<Vec<Lease>, DbError> {
+    if slots.is_empty() {
+        return Ok(Vec::new());
     }
     let mut chosen = heads(tx, slots, asked).await?;
     let mut busy = Vec::new();
     robots_first(tx, &mut chosen, &mut busy, now, rules).await?;
     put_off(tx, &busy, now, rules).await?;
-    Ok((lease(tx, chosen, now, rules).await?, given_up))
+    lease(tx, chosen, now, rules).await
 }
 
 /// The task at the head of each slot's lane: the first that no other slot is serving.
@@ -313,7 +324,7 @@ async fn robots_first(
         let Some((task, validators, validators_for)) = tasks.remove(&at.slot.queue) else {
             continue;
         };
-        if task.leased && at.slot.lease_task != Some(task.id.0) {
+        if task.leased {
             busy.push(at.slot);
             continue;
         }
@@ -378,14 +389,14 @@ async fn robots_tasks(
     Ok(tasks)
 }
 
-/// Slots that cannot serve now look again after a pause; a lease that ran out there is over.
+/// Slots that cannot serve now look again after a pause.
 async fn put_off(tx: &Tx<'_>, busy: &[Slot], now: Ts, rules: &Rules) -> Result<(), DbError> {
     if busy.is_empty() {
         return Ok(());
     }
     run(
         tx,
-        "UPDATE host h SET next_at = w.next_at, lease_id = NULL, lease_task = NULL
+        "UPDATE host h SET next_at = w.next_at
          FROM unnest($1::bigint[], $2::bigint[]) AS w(id, next_at) WHERE h.id = w.id",
         &[
             &column(busy, |slot| slot.id),
@@ -406,19 +417,24 @@ async fn lease(
     if chosen.is_empty() {
         return Ok(Vec::new());
     }
-    set_rates(tx, &mut chosen).await?;
+    for at in &mut chosen {
+        let rate = at.source.as_ref().and_then(|source| source.spec.rate_limit);
+        at.slot.pace.rate_ms = rate.map(|rate| i64::try_from(rate.as_millis()).unwrap_or(i64::MAX));
+    }
     let until = now.after(rules.lease);
     let found = rows(
         tx,
         "UPDATE host h SET next_at = $4, lease_id = nextval('lease_id'), lease_task = w.task,
-           last_lane = w.lane
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(id, task, lane)
+           last_lane = w.lane, rate_ms = w.rate_ms
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bigint[])
+           AS w(id, task, lane, rate_ms)
          WHERE h.id = w.id RETURNING h.id, h.lease_id",
         &[
             &column(&chosen, |at| at.slot.id),
             &column(&chosen, |at| at.task.id.0),
             &column(&chosen, |at| at.lane.number()),
             &until.ms(),
+            &column(&chosen, |at| at.slot.pace.rate_ms),
         ],
     )
     .await?;
@@ -445,37 +461,21 @@ async fn lease(
     Ok(leases.collect())
 }
 
-/// The pace that a task's source asks for becomes its host's.
-async fn set_rates(tx: &Tx<'_>, chosen: &mut [Chosen]) -> Result<(), DbError> {
-    let mut changed = Vec::new();
-    for at in chosen {
-        let rate = at.source.as_ref().and_then(|source| source.spec.rate_limit);
-        let rate = rate.map(|rate| i64::try_from(rate.as_millis()).unwrap_or(i64::MAX));
-        if rate.is_some() && rate != at.slot.pace.rate_ms {
-            at.slot.pace.rate_ms = rate;
-            changed.push((at.slot.queue, rate));
-        }
-    }
-    if changed.is_empty() {
-        return Ok(());
-    }
-    run(
-        tx,
-        "UPDATE host h SET rate_ms = w.rate_ms
-         FROM unnest($1::bigint[], $2::bigint[]) AS w(queue_id, rate_ms)
-         WHERE h.queue_id = w.queue_id",
-        &[&column(&changed, |(queue, _)| *queue), &column(&changed, |(_, rate)| *rate)],
-    )
-    .await?;
-    Ok(())
+/// What a claim begins with.
+struct Look {
+    now: Ts,
+    /// Something in the waiting room is due.
+    waiting: bool,
+    /// A lease has run out.
+    expired: bool,
 }
 
-/// The time, and whether something in the waiting room is due.
-async fn look(db: &PgDb, client: &Client) -> Result<(Ts, bool), DbError> {
-    let sql = "SELECT n.now, EXISTS(SELECT 1 FROM delayed WHERE due <= n.now)
+async fn look(db: &PgDb, client: &Client) -> Result<Look, DbError> {
+    let sql = "SELECT n.now, EXISTS(SELECT 1 FROM delayed WHERE due <= n.now),
+          EXISTS(SELECT 1 FROM host WHERE lease_id IS NOT NULL AND next_at <= n.now)
         FROM (SELECT coalesce($1, feedmill_now()) AS now) n";
     let row = first(client, sql, &[&db.given_now()]).await?.ok_or(DbError::Closed)?;
-    Ok((Ts::from_ms(int(&row, 0)?), row.try_get(1)?))
+    Ok(Look { now: Ts::from_ms(int(&row, 0)?), waiting: row.try_get(1)?, expired: row.try_get(2)? })
 }
 
 /// Moves what is due from the waiting room into the queue, as far as nobody else is at it.

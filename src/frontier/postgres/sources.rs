@@ -1,11 +1,29 @@
 //! What becomes of a source's tasks when it is no longer followed, and when it is again.
 //!
-//! The caller locks the queues first: [`owned_queues`] and [`parked_queues`] say which.
+//! The caller has called [`change`] and locks the queues first: [`owned_queues`] and [`parked_queues`]
+//! say which.
 
 use super::rows::{Place, dequeue, enqueue, int, lock, now, read_place, renew_tops};
 use crate::db::postgres::{Tx, column, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::model::{SourceId, Status, Ts};
+
+/// The number of the lock, chosen by chance.
+const LOCK: i64 = 0x6665_6564_0004;
+
+/// Which sources are followed stays as it is until the end of the transaction. For those who take
+/// addresses in; like [`change`], before the locks of queues.
+pub(crate) async fn keep(tx: &Tx<'_>) -> Result<(), DbError> {
+    rows(tx, "SELECT pg_advisory_xact_lock_shared($1)", &[&LOCK]).await?;
+    Ok(())
+}
+
+/// Waits until nobody takes addresses in, and keeps them waiting: what a source gave is all there
+/// when its tasks are looked for, and what it gives from now on finds it as it will be.
+pub(crate) async fn change(tx: &Tx<'_>) -> Result<(), DbError> {
+    rows(tx, "SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
+    Ok(())
+}
 
 /// The queues in which a source's tasks are.
 pub(crate) async fn owned_queues(tx: &Tx<'_>, source: SourceId) -> Result<Vec<i64>, DbError> {
@@ -112,7 +130,11 @@ const REVIVED: &str = "SELECT id FROM task WHERE source_id = $1 AND kind IN (2, 
 pub(crate) async fn revive(db: &PgDb, source: SourceId) -> Result<(), DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
-    let sql = format!("SELECT DISTINCT host_id FROM task WHERE id IN ({REVIVED})");
+    keep(&tx).await?;
+    let sql = format!(
+        "SELECT DISTINCT host_id FROM task WHERE id IN ({REVIVED}) AND EXISTS(
+           SELECT 1 FROM source WHERE id = $1 AND enabled_at IS NOT NULL)"
+    );
     let found = rows(&tx, &sql, &[&source.0]).await?;
     let queues: Vec<i64> = found.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
     if queues.is_empty() {

@@ -52,7 +52,8 @@ fn address(new: &Candidate) -> &str {
     new.url_key.as_deref().unwrap_or(&new.url)
 }
 
-/// Takes a batch in. The caller holds the locks of the queues, and renews their tops.
+/// Takes a batch in. The caller holds the locks of the queues, and before those [`super::keep`] when
+/// sources gave something, and renews the tops.
 pub(crate) async fn take(
     tx: &Tx<'_>,
     batch: &[&Candidate],

@@ -59,7 +59,7 @@ pub(super) async fn extend(
     };
     // The slot that it has already, else the one that is free first.
     let sql = "SELECT id, next_at, lease_id FROM host WHERE queue_id = $1
-        ORDER BY lease_id IS NOT DISTINCT FROM $2 DESC, next_at, slot LIMIT 1";
+        ORDER BY lease_id IS NOT DISTINCT FROM $2 DESC, lease_id IS NOT NULL, next_at, slot LIMIT 1";
     let Some(slot) = first(&tx, sql, &[queue, &lease.0]).await? else {
         return Ok(Extension::Stale);
     };
@@ -67,10 +67,12 @@ pub(super) async fn extend(
     if held == Some(lease.0) {
         return Ok(Extension::Granted);
     }
+    if held.is_some() {
+        // Nobody knows when it ends: look again after an ordinary pause.
+        return Ok(Extension::Busy(now.after(rules.delay)));
+    }
     if next_at > now.ms() {
-        // Of a lease nobody knows the end: look again after an ordinary pause.
-        let at = if held.is_some() { now.after(rules.delay).ms().min(next_at) } else { next_at };
-        return Ok(Extension::Busy(Ts::from_ms(at)));
+        return Ok(Extension::Busy(Ts::from_ms(next_at)));
     }
     run(
         &tx,

@@ -171,6 +171,7 @@ pub(super) fn set_host(
     }
     if let Some(slots) = patch.concurrency {
         rows::set_slots(conn, queue, slots.max(1))?;
+        rows::renew_tops(conn, queue)?;
     }
     Ok(())
 }

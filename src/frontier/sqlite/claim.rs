@@ -11,11 +11,11 @@ use super::rows::{
     self, HostRow, Place, TASK_COLUMNS, TASK_FROM, enqueue, host_columns, load_host, load_source,
     queue_of, read_host, read_task, renew_tops, task_columns, top_column,
 };
+use super::strikes::end_expired;
 use crate::db::DbError;
-use crate::frontier::{Extension, MAX_STRIKES, Rules, queue_key, rulings};
+use crate::frontier::{Extension, Rules, queue_key, rulings};
 use crate::model::{
-    Code, Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, SourceId, Status, Task, Ts,
-    UrlHash, Validators,
+    Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, SourceId, Task, Ts, UrlHash, Validators,
 };
 
 /// Tasks whose time has come that one claim moves into the queue at the most.
@@ -26,11 +26,11 @@ const FAIR: u64 = 10;
 /// The head of a queue's lane with all that a lease tells about it.
 const HEAD: &str = concat!(
     "SELECT ",
-    task_columns!("?5", "NULL", "1"),
+    task_columns!("?4", "NULL", "1"),
     " FROM queue q CROSS JOIN task t ON t.id = q.task_id
      LEFT JOIN fetch_state f ON f.task_id = t.id
-     WHERE q.host_id = ?1 AND q.lane = ?2 AND (?3 = 1 OR NOT EXISTS(
-       SELECT 1 FROM host l WHERE l.queue_id = ?1 AND l.id <> ?4 AND l.lease_task = q.task_id))
+     WHERE q.host_id = ?1 AND q.lane = ?2 AND NOT EXISTS(
+       SELECT 1 FROM host l WHERE l.queue_id = ?1 AND l.id <> ?3 AND l.lease_task = q.task_id)
      ORDER BY q.nprio, q.due, q.task_id LIMIT 1"
 );
 
@@ -51,7 +51,6 @@ struct Claim<'a> {
     numbers: std::ops::RangeInclusive<i64>,
     wanted: usize,
     leases: Vec<Lease>,
-    obituary: Obituary,
 }
 
 /// Hands out at most `n` tasks of these lanes, highest priority first, longest waiting host first;
@@ -65,6 +64,7 @@ pub(super) fn claim(
     handed_out: u64,
     obituary: Obituary,
 ) -> Result<Vec<Lease>, DbError> {
+    end_expired(conn, now, rules, obituary)?;
     promote(conn, now)?;
     let mut claim = Claim {
         conn,
@@ -77,7 +77,6 @@ pub(super) fn claim(
         numbers: std::ops::RangeInclusive::new(1, 0),
         wanted: n,
         leases: Vec::new(),
-        obituary,
     };
     let fair = (handed_out + n as u64) / FAIR - handed_out / FAIR;
     for _ in 0..fair {
@@ -174,8 +173,8 @@ impl Claim<'_> {
     /// Leases the head of a due slot, when there is one to serve.
     fn lease(&mut self, mut host: HostRow) -> Result<(), DbError> {
         let conn = self.conn;
-        if let Some(task) = host.lease_task {
-            strike(conn, &host, task, self.now, self.obituary)?;
+        if host.is_shared() {
+            // A sibling may have taken something since they were read.
             host.tops = load_host(conn, host.id)?.tops;
         }
         let Some(lane) = rulings::lane(host.tops, host.last_lane, self.lanes) else {
@@ -200,7 +199,7 @@ impl Claim<'_> {
         };
         let rate = source.as_ref().and_then(|source| source.spec.rate_limit);
         let rate = rate.map(|rate| i64::try_from(rate.as_millis()).unwrap_or(i64::MAX));
-        host.pace.rate_ms = rate.or(host.pace.rate_ms);
+        host.pace.rate_ms = rate;
         let id = self.number()?;
         let until = self.now.after(self.rules.lease);
         self.take.execute((
@@ -211,6 +210,9 @@ impl Claim<'_> {
             lane.number(),
             host.pace.rate_ms,
         ))?;
+        if host.is_shared() {
+            renew_tops(conn, host.queue)?;
+        }
         let (validators, validators_for) = kept;
         let delay = host.pace.pause(self.rules.delay);
         let now = self.now;
@@ -230,20 +232,16 @@ impl Claim<'_> {
 
     /// The first task of a slot's lane that no sibling has.
     fn head(&mut self, host: &HostRow, lane: Lane) -> Result<Option<(Task, Kept)>, DbError> {
-        let mut rows =
-            self.head.query((host.queue, lane.number(), host.concurrency, host.id, &host.name))?;
+        let mut rows = self.head.query((host.queue, lane.number(), host.id, &host.name))?;
         let Some(row) = rows.next()? else { return Ok(None) };
         Ok(Some((read_task(row)?, read_validators(row)?)))
     }
 
-    /// A slot whose queue has nothing for it: its tops were wrong, or its siblings have it all. A
-    /// lease that ran out there is over.
+    /// A slot whose queue has nothing for it: its tops were wrong, or a sibling asks for robots.txt.
     fn stand_down(&self, host: &HostRow) -> Result<(), DbError> {
         let at = self.now.after(self.rules.delay).ms();
         self.conn
-            .prepare_cached(
-                "UPDATE host SET next_at = ?2, lease_id = NULL, lease_task = NULL WHERE id = ?1",
-            )?
+            .prepare_cached("UPDATE host SET next_at = ?2 WHERE id = ?1")?
             .execute((host.id, at.max(self.now.ms() + 1)))?;
         renew_tops(self.conn, host.queue)
     }
@@ -275,41 +273,6 @@ impl Claim<'_> {
         self.numbers = last - count + 2..=last;
         Ok(LeaseId(last - count + 1))
     }
-}
-
-/// Counts a lease that ran out against its task; the fifth without an answer between ends it.
-fn strike(
-    conn: &Connection,
-    host: &HostRow,
-    task: i64,
-    now: Ts,
-    obituary: Obituary,
-) -> Result<(), DbError> {
-    let Some(place) = rows::place(conn, task)? else { return Ok(()) };
-    if place.queue != host.queue {
-        // Lent to another host's task for a redirect: that one counts it.
-        return Ok(());
-    }
-    let strikes: i64 = conn
-        .prepare_cached(
-            "INSERT INTO fetch_state(task_id, strikes) VALUES(?1, 1)
-             ON CONFLICT(task_id) DO UPDATE SET strikes = strikes + 1 RETURNING strikes",
-        )?
-        .query_row([task], |row| row.get(0))?;
-    if strikes < MAX_STRIKES {
-        return Ok(());
-    }
-    rows::dequeue(conn, place)?;
-    conn.prepare_cached("UPDATE task SET status = ?2, fetched_at = ?3 WHERE id = ?1")?
-        .execute((task, Status::Dead.number(), now.ms()))?;
-    super::complete::note(conn, task, Some(Code::Poison), "its lease ran out five times in a row")?;
-    conn.prepare_cached("UPDATE host SET lease_id = NULL, lease_task = NULL WHERE id = ?1")?
-        .execute([host.id])?;
-    let sql = format!("SELECT {TASK_COLUMNS} FROM {TASK_FROM} WHERE t.id = ?1");
-    if let Some(row) = conn.prepare_cached(&sql)?.query([task])?.next()? {
-        obituary(conn, &read_task(row)?, now)?;
-    }
-    renew_tops(conn, host.queue)
 }
 
 type Kept = (Validators, Option<String>);
@@ -373,9 +336,7 @@ fn robots_task(
     let mut rows = select.query((host.queue, Lane::Poll.number(), hash))?;
     let row = rows.next()?.ok_or_else(corrupt)?;
     let task = read_task(row)?;
-    // One's own lease that ran out is no obstacle.
-    let taken = task.leased && host.lease_task != Some(task.id.0);
-    Ok((!taken).then_some((task, read_validators(row)?)))
+    Ok((!task.leased).then_some((task, read_validators(row)?)))
 }
 
 /// Another full term for a lease.
@@ -389,7 +350,7 @@ pub(super) fn renew(
         return Ok(false);
     }
     let until = now.after(rules.lease).ms();
-    conn.prepare_cached("UPDATE host SET next_at = ?2 WHERE lease_id = ?1")?
+    conn.prepare_cached("UPDATE host SET next_at = max(?2, blocked_until) WHERE lease_id = ?1")?
         .execute((lease.0, until))?;
     Ok(true)
 }
@@ -428,14 +389,16 @@ pub(super) fn extend(
     }
     let (id, next_at, lease_id): (i64, i64, Option<i64>) = conn
         .prepare_cached(
-            "SELECT id, next_at, lease_id FROM host WHERE queue_id = ?1 ORDER BY next_at LIMIT 1",
+            "SELECT id, next_at, lease_id FROM host WHERE queue_id = ?1
+             ORDER BY lease_id IS NOT NULL, next_at LIMIT 1",
         )?
         .query_row([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    if lease_id.is_some() {
+        // Nobody knows when it ends: look again after an ordinary pause.
+        return Ok(Extension::Busy(now.after(rules.delay)));
+    }
     if next_at > now.ms() {
-        // Of a lease nobody knows the end: look again after an ordinary pause.
-        let at =
-            if lease_id.is_some() { now.after(rules.delay).ms().min(next_at) } else { next_at };
-        return Ok(Extension::Busy(Ts::from_ms(at)));
+        return Ok(Extension::Busy(Ts::from_ms(next_at)));
     }
     conn.prepare_cached(
         "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4 WHERE id = ?1",
@@ -483,29 +446,4 @@ pub(super) fn has_work(conn: &Connection, lanes: &[Lane], now: Ts) -> Result<boo
         }
     }
     Ok(false)
-}
-
-/// Ends every lease: their holder is gone. The host gets its pause, because a request may have been
-/// under way. It is a strike only against a task that was alone: of many, nobody can tell which one
-/// the holder died of.
-pub(super) fn free_leases(
-    conn: &Connection,
-    now: Ts,
-    rules: &Rules,
-    obituary: Obituary,
-) -> Result<u64, DbError> {
-    let sql = concat!("SELECT ", host_columns!(), " FROM host h WHERE h.lease_id IS NOT NULL");
-    let held: Vec<HostRow> =
-        conn.prepare(sql)?.query_map([], read_host)?.collect::<Result<_, _>>()?;
-    for host in &held {
-        if let Some(task) = host.lease_task.filter(|_| held.len() == 1) {
-            strike(conn, host, task, now, obituary)?;
-        }
-        let next = now.after(host.pace.pause(rules.delay)).max(host.pace.blocked_until);
-        conn.execute(
-            "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2 WHERE id = ?1",
-            (host.id, next.ms()),
-        )?;
-    }
-    Ok(held.len() as u64)
 }

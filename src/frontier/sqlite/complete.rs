@@ -3,7 +3,8 @@
 use rusqlite::{Connection, Row};
 
 use super::rows::{
-    HostRow, Place, dequeue, drop_spare_slots, enqueue, host_columns, number, read_host, top_column,
+    HostRow, Place, dequeue, drop_spare_slots, enqueue, host_columns, number, read_host,
+    renew_tops, top_column,
 };
 use crate::db::DbError;
 use crate::frontier::rulings::Ending;
@@ -64,12 +65,12 @@ pub(crate) fn complete(
 fn standing(row: &Row<'_>, task: TaskId) -> Result<(Place, i64, Status), DbError> {
     let place = Place {
         task: task.0,
-        queue: row.get(14)?,
-        lane: number("lane", row.get(15)?, Lane::from_number)?,
-        prio: row.get(16)?,
-        due: row.get(17)?,
+        queue: row.get(15)?,
+        lane: number("lane", row.get(16)?, Lane::from_number)?,
+        prio: row.get(17)?,
+        due: row.get(18)?,
     };
-    Ok((place, row.get(18)?, number("status", row.get(19)?, Status::from_number)?))
+    Ok((place, row.get(19)?, number("status", row.get(20)?, Status::from_number)?))
 }
 
 fn move_task(
@@ -164,19 +165,17 @@ fn release(
         host.queue,
         served.number(),
     ))?;
-    if host.concurrency > 1 || host.id != host.queue {
-        tell_siblings(conn, host, top)?;
-    }
-    Ok(())
+    if host.is_shared() { tell_siblings(conn, host) } else { Ok(()) }
 }
 
 /// What one slot learns holds for all of its queue.
-fn tell_siblings(conn: &Connection, host: &HostRow, top: &str) -> Result<(), DbError> {
-    conn.prepare_cached(&format!(
-        "UPDATE host SET {top} = s.{top}, learned_ms = s.learned_ms,
-           blocked_until = s.blocked_until, next_at = max(host.next_at, s.blocked_until)
-         FROM (SELECT * FROM host WHERE id = ?1) s WHERE host.queue_id = ?2 AND host.id <> ?1"
-    ))?
+fn tell_siblings(conn: &Connection, host: &HostRow) -> Result<(), DbError> {
+    conn.prepare_cached(
+        "UPDATE host SET learned_ms = s.learned_ms, blocked_until = s.blocked_until,
+           next_at = max(host.next_at, s.blocked_until)
+         FROM (SELECT * FROM host WHERE id = ?1) s WHERE host.queue_id = ?2 AND host.id <> ?1",
+    )?
     .execute((host.id, host.queue))?;
-    drop_spare_slots(conn, host.queue)
+    drop_spare_slots(conn, host.queue)?;
+    renew_tops(conn, host.queue)
 }

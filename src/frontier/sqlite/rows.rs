@@ -104,7 +104,7 @@ macro_rules! host_columns {
     () => {
         "h.id, h.queue_id, h.name, h.concurrency, h.top_poll, h.top_page, h.top_media, \
          h.last_lane, h.lease_task, h.crawl_ms, h.rate_ms, h.learned_ms, h.blocked_until, \
-         h.slow_ms"
+         h.slow_ms, h.next_at"
     };
 }
 pub(super) use host_columns;
@@ -120,6 +120,15 @@ pub(super) struct HostRow {
     pub(super) last_lane: Option<Lane>,
     pub(super) lease_task: Option<i64>,
     pub(super) pace: Pace,
+    /// When it may be used again; the end of its lease while it has one.
+    pub(super) next_at: Ts,
+}
+
+impl HostRow {
+    /// Whether its queue may have other slots.
+    pub(super) const fn is_shared(&self) -> bool {
+        self.concurrency > 1 || self.id != self.queue
+    }
 }
 
 pub(super) fn read_host(row: &Row<'_>) -> rusqlite::Result<HostRow> {
@@ -138,6 +147,7 @@ pub(super) fn read_host(row: &Row<'_>) -> rusqlite::Result<HostRow> {
             blocked_until: Ts::from_ms(row.get(12)?),
             slow_ms: row.get(13)?,
         },
+        next_at: Ts::from_ms(row.get(14)?),
     })
 }
 
@@ -268,15 +278,25 @@ pub(super) fn dequeue(conn: &Connection, place: Place) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Computes a host's tops anew from its queue.
+/// What a slot `h` could serve in a lane: the top of its queue without what other slots are serving.
+fn top(lane: Lane) -> String {
+    format!(
+        "(SELECT 10 - q.nprio FROM queue q WHERE q.host_id = h.queue_id AND q.lane = {}
+           AND NOT EXISTS(SELECT 1 FROM host o WHERE o.queue_id = h.queue_id AND o.id <> h.id
+             AND o.lease_task = q.task_id) ORDER BY q.nprio LIMIT 1)",
+        lane.number()
+    )
+}
+
+/// Computes the tops of a host's slots anew from its queue.
 pub(super) fn renew_tops(conn: &Connection, queue: i64) -> Result<(), DbError> {
     for lane in Lane::ALL {
-        let top = top_column(*lane);
-        conn.prepare_cached(&format!(
-            "UPDATE host SET {top} = (SELECT 10 - nprio FROM queue WHERE host_id = ?1 AND lane = ?2
-               ORDER BY nprio LIMIT 1) WHERE queue_id = ?1"
-        ))?
-        .execute((queue, lane.number()))?;
+        let sql = format!(
+            "UPDATE host AS h SET {} = {} WHERE h.queue_id = ?1",
+            top_column(*lane),
+            top(*lane)
+        );
+        conn.prepare_cached(&sql)?.execute([queue])?;
     }
     Ok(())
 }
@@ -419,17 +439,10 @@ pub(crate) fn revive(conn: &Connection, source: SourceId, now: Ts) -> Result<(),
     Ok(())
 }
 
-/// The safety net: a host whose tops do not match its queue would starve or spin.
+/// The safety net: a slot whose tops do not match its queue would starve or spin.
 pub(super) fn repair(conn: &Connection) -> Result<u64, DbError> {
-    let top = |lane: Lane| {
-        format!(
-            "{} IS NOT (SELECT 10 - nprio FROM queue WHERE host_id = h.queue_id AND lane = {}
-             ORDER BY nprio LIMIT 1)",
-            top_column(lane),
-            lane.number()
-        )
-    };
-    let wrong: Vec<_> = Lane::ALL.iter().map(|lane| top(*lane)).collect();
+    let differs = |lane: &Lane| format!("{} IS NOT {}", top_column(*lane), top(*lane));
+    let wrong: Vec<_> = Lane::ALL.iter().map(differs).collect();
     let sql = format!("SELECT DISTINCT queue_id FROM host h WHERE {}", wrong.join(" OR "));
     let mut select = conn.prepare(&sql)?;
     let queues: Vec<i64> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;

@@ -1,8 +1,8 @@
 //! Making outcomes true, many in one transaction.
 //!
-//! The order is that of the locks: the queues of all leases and of all addresses found, in one
-//! statement; at the end the log. A batch that fails is tried again one by one by the caller, so
-//! that a bad outcome falls alone.
+//! The order is that of the locks: which sources are followed; the queues of all leases and of all
+//! addresses found, in one statement; at the end the log. A batch that fails is tried again one by
+//! one by the caller, so that a bad outcome falls alone.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,7 +15,8 @@ use super::log;
 use crate::db::postgres::{Tx, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{
-    Completed, Leases, int, lock_held, now, queue_ids, rehome, renew_tops, settle, take,
+    Completed, Leases, int, keep as keep_sources, lock_held, now, queue_ids, rehome, renew_tops,
+    settle, take,
 };
 use crate::frontier::{Candidate, Rules, admit, queue_key};
 use crate::model::{NewEvent, TaskId, Ts};
@@ -68,14 +69,18 @@ pub(super) struct Done {
 /// Makes a batch true as a whole.
 pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Result<Done, DbError> {
     let candidates =
-        batch.iter().flat_map(|one| one.found.iter().chain(&one.settled).chain(&one.moved));
-    let names = candidates.map(|new| new.host.as_str()).collect();
+        || batch.iter().flat_map(|one| one.found.iter().chain(&one.settled).chain(&one.moved));
+    let names = candidates().map(|new| new.host.as_str()).collect();
     let queues = queue_ids(db, names, rules).await?;
     let leases: Vec<i64> = batch.iter().map(|one| one.commit.lease.id.0).collect();
     let tasks: Vec<i64> = batch.iter().map(|one| one.commit.lease.task.id.0).collect();
 
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
+    let moves = batch.iter().any(|one| one.moved.is_some());
+    if moves || candidates().any(|new| new.source.is_some()) {
+        keep_sources(&tx).await?;
+    }
     let mut touched =
         lock_held(&tx, &queues.values().copied().collect::<Vec<_>>(), &leases).await?;
     let (now, held, versions) = tokio::try_join!(

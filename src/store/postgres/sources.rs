@@ -6,8 +6,8 @@ use super::log;
 use crate::db::postgres::{Tx, first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{
-    SOURCE_COLUMNS, int, lock, maybe_code, maybe_ts, named, narrow, now, owned_queues, park,
-    parked_queues, queue_ids, read_source, renew_tops, resume, revive, take,
+    SOURCE_COLUMNS, change, int, keep, lock, maybe_code, maybe_ts, named, narrow, now,
+    owned_queues, park, parked_queues, queue_ids, read_source, renew_tops, resume, revive, take,
 };
 use crate::frontier::{Rules, admit};
 use crate::model::{
@@ -29,6 +29,7 @@ pub(super) async fn add(
     let ids: Vec<i64> = queues.values().copied().collect();
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
+    keep(&tx).await?;
     lock(&tx, &ids).await?;
     let now = now(db, &tx).await?;
     let made = first(
@@ -56,15 +57,11 @@ async fn by_id<C: GenericClient>(client: &C, id: SourceId) -> Result<Option<Sour
     Ok(found.map(|row| read_source(&row, 0)).transpose()?.flatten())
 }
 
-/// The source with this name or id; `lock` keeps others from changing it until the end.
-async fn by_name<C: GenericClient>(
-    client: &C,
-    name: &str,
-    lock: &str,
-) -> Result<Option<Source>, DbError> {
+/// The source with this name or id.
+async fn by_name<C: GenericClient>(client: &C, name: &str) -> Result<Option<Source>, DbError> {
     let sql = format!(
         "SELECT {SOURCE_COLUMNS} FROM source s WHERE $1 IN (name, uuid)
-         ORDER BY (name = $1) DESC LIMIT 1 {lock}"
+         ORDER BY (name = $1) DESC LIMIT 1"
     );
     let found = first(client, &sql, &[&name]).await?;
     Ok(found.map(|row| read_source(&row, 0)).transpose()?.flatten())
@@ -81,7 +78,7 @@ pub(super) async fn show(
     name: &str,
 ) -> Result<Option<(Source, Vec<ChannelState>)>, DbError> {
     let client = db.client().await?;
-    let Some(source) = by_name(&client, name, "").await? else { return Ok(None) };
+    let Some(source) = by_name(&client, name).await? else { return Ok(None) };
     let found = rows(
         &client,
         "SELECT t.id, t.kind, t.url, t.due,
@@ -112,8 +109,6 @@ pub(super) async fn show(
     Ok(Some((source, channels)))
 }
 
-const LOCKED: &str = "FOR UPDATE";
-
 pub(super) async fn set_enabled(
     db: &PgDb,
     name: &str,
@@ -121,7 +116,8 @@ pub(super) async fn set_enabled(
 ) -> Result<Option<Source>, DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
-    let Some(source) = by_name(&tx, name, LOCKED).await? else { return Ok(None) };
+    change(&tx).await?;
+    let Some(source) = by_name(&tx, name).await? else { return Ok(None) };
     if source.enabled() == disabled.is_none() {
         // Enabling what is enabled is the operator's way to have its channels looked at again.
         drop(tx);
@@ -173,7 +169,8 @@ pub(super) async fn set_access(
 ) -> Result<Option<Source>, DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
-    let Some(mut source) = by_name(&tx, name, LOCKED).await? else { return Ok(None) };
+    change(&tx).await?;
+    let Some(mut source) = by_name(&tx, name).await? else { return Ok(None) };
     source.spec.access.clone_from(access);
     let spec = to_spec(&source.spec)?;
     run(&tx, "UPDATE source SET spec = $2 WHERE id = $1", &[&source.id.0, &spec]).await?;
@@ -185,7 +182,8 @@ pub(super) async fn set_access(
 pub(super) async fn remove(db: &PgDb, name: &str) -> Result<Option<Source>, DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
-    let Some(source) = by_name(&tx, name, LOCKED).await? else { return Ok(None) };
+    change(&tx).await?;
+    let Some(source) = by_name(&tx, name).await? else { return Ok(None) };
     let queues = owned_queues(&tx, source.id).await?;
     lock(&tx, &queues).await?;
     park(&tx, source.id, &queues).await?;

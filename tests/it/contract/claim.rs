@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use feedmill::frontier::{HostPatch, Rules};
 use feedmill::model::{
-    HostAdvice, IngestionMode, Kind, Lane, Lease, NewSource, NewTask, Next, Outcome,
+    HostAdvice, IngestionMode, Kind, Lane, Lease, NewSource, NewTask, Next, Outcome, Source,
 };
 use feedmill::store::Committed;
 
 use super::Open;
 use super::trial::{
-    DAY, PAUSE, TICK, a, allow_all, at_priority, begin, feed, noon, owned_by, page, rules, then,
+    DAY, PAUSE, TICK, Trial, a, allow_all, at_priority, begin, feed, noon, owned_by, page, rules,
+    then,
 };
 
 fn urls(leases: &[Lease]) -> Vec<&str> {
@@ -284,8 +285,8 @@ pub(super) async fn a_crawl_delay_is_kept_from_the_answer_that_told_it(open: Ope
     assert_eq!(trial.take().await.delay, Duration::from_secs(7));
 }
 
-pub(super) async fn a_source_sets_the_pace_of_its_hosts(open: Open) {
-    let trial = begin(open).await;
+/// A source that wants nine seconds between two requests.
+async fn slow_source(trial: &Trial) -> Source {
     let spec = NewSource {
         name: "slow".into(),
         url: "https://a.example/".into(),
@@ -299,7 +300,12 @@ pub(super) async fn a_source_sets_the_pace_of_its_hosts(open: Open) {
         poll_policy: None,
         access: Default::default(),
     };
-    let source = trial.store.add_source(spec).await.unwrap();
+    trial.store.add_source(spec).await.unwrap()
+}
+
+pub(super) async fn a_source_sets_the_pace_of_its_hosts(open: Open) {
+    let trial = begin(open).await;
+    let source = slow_source(&trial).await;
     for at in 0..2 {
         trial.submit([owned_by(&source, page(&format!("https://a.example/{at}")))]).await;
     }
@@ -310,5 +316,19 @@ pub(super) async fn a_source_sets_the_pace_of_its_hosts(open: Open) {
     trial.pass(Duration::from_secs(9) - TICK);
     assert!(trial.idle().await);
     trial.pass(TICK);
+    assert!(!trial.idle().await);
+}
+
+pub(super) async fn a_pace_goes_with_the_source_that_asked_for_it(open: Open) {
+    let trial = begin(open).await;
+    let source = slow_source(&trial).await;
+    trial.submit([owned_by(&source, at_priority(9, page("https://a.example/slow")))]).await;
+    trial.submit([page("https://a.example/1"), page("https://a.example/2")]).await;
+    trial.end(&trial.take().await, Next::Fetched).await;
+    trial.pass(Duration::from_secs(9));
+    let lease = trial.take().await;
+    assert_eq!(lease.delay, PAUSE, "nobody asks for more");
+    trial.end(&lease, Next::Fetched).await;
+    trial.pass(PAUSE);
     assert!(!trial.idle().await);
 }

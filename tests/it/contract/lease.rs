@@ -1,6 +1,8 @@
 //! The life of a lease: stale, renewed, lent, lost.
 
-use feedmill::frontier::{Extension, MAX_STRIKES};
+use std::time::Duration;
+
+use feedmill::frontier::{Extension, HostFilter, HostPatch, MAX_STRIKES};
 use feedmill::model::{
     Code, FetchRecord, HostAdvice, Kind, Lane, Lease, Next, Outcome, Status, new_uuid,
 };
@@ -47,7 +49,7 @@ pub(super) async fn a_stale_lease_changes_nothing(open: Open) {
     let lost = trial.take().await;
     trial.pass(TERM - TICK);
     assert!(trial.idle().await, "it is still alive");
-    trial.pass(TICK);
+    trial.pass(TICK + PAUSE);
     let held = trial.take().await;
     assert_eq!(held.task.id, lost.task.id);
     assert!(held.id != lost.id);
@@ -69,7 +71,7 @@ pub(super) async fn a_stale_lease_changes_nothing_through_a_lent_host(open: Open
     trial.submit([page(URL)]).await;
     let lost = trial.take().await;
     assert_eq!(trial.store.extend(lost.id, "b.example").await.unwrap(), Extension::Granted);
-    trial.pass(TERM);
+    trial.pass(TERM + PAUSE);
     let held = trial.take().await;
     let before = trial.picture().await;
     assert_eq!(trial.commit(&lost, all_of_it(&lost)).await, Committed::Stale);
@@ -91,12 +93,115 @@ pub(super) async fn a_late_answer_counts_until_somebody_else_has_the_task(open: 
     assert_eq!(trial.task(URL).await.status, Status::Fetched);
 }
 
+pub(super) async fn a_host_rests_after_a_lease_that_ran_out(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([page(URL), page("https://a.example/2"), page("https://b.example/1")]).await;
+    let lost = trial.claim(2, Lane::ALL).await;
+    trial.submit([feed("https://c.example/feed")]).await;
+    let on_a = lost.iter().find(|lease| lease.task.host == "a.example").unwrap();
+    assert_eq!(trial.store.extend(on_a.id, "c.example").await.unwrap(), Extension::Granted);
+    let block =
+        HostPatch { blocked_until: Some(trial.now().after(2 * TERM)), ..Default::default() };
+    trial.store.set_host("b.example", block).await.unwrap();
+    trial.pass(TERM);
+    assert!(trial.idle().await, "a request may have been under way until now");
+    assert_eq!(trial.store.stats().await.unwrap().total.fetching, 1, "the one on b.example");
+    trial.pass(PAUSE - TICK);
+    assert!(trial.idle().await);
+    trial.pass(TICK);
+    let hosts: Vec<_> = trial.claim(9, Lane::ALL).await.into_iter().map(|l| l.task.host).collect();
+    assert_eq!(hosts.len(), 2, "{hosts:?}: nothing of the host that is blocked");
+}
+
+pub(super) async fn a_lease_outlasts_the_block_of_its_host(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([page(URL)]).await;
+    let lease = trial.take().await;
+    let block =
+        HostPatch { blocked_until: Some(trial.now().after(9 * TERM)), ..Default::default() };
+    trial.store.set_host("a.example", block).await.unwrap();
+    assert!(trial.store.renew(lease.id).await.unwrap());
+    trial.pass(2 * TERM);
+    assert!(trial.idle().await);
+    trial.end(&lease, Next::Fetched).await;
+}
+
+pub(super) async fn a_lease_left_on_a_parked_task_ends(open: Open) {
+    const FEED: &str = "https://a.example/feed";
+    let trial = begin(open).await;
+    trial.source("a", &[FEED]).await;
+    trial.take().await;
+    trial.disable("a").await;
+    trial.pass(TERM);
+    assert!(trial.idle().await);
+    let counts = trial.store.stats().await.unwrap().total;
+    assert_eq!((counts.fetching, counts.parked), (0, 1));
+    assert!(!trial.task(FEED).await.leased);
+    let hosts = trial.store.hosts(HostFilter { limit: 9, ..Default::default() }).await.unwrap();
+    assert_eq!(hosts[0].in_flight, 0);
+    trial.pass(PAUSE);
+    trial.enable("a").await;
+    assert_eq!(trial.take().await.task.url, FEED);
+}
+
+/// Longer than any put-off, and the lease before it.
+const AGES: Duration = Duration::from_mins(30);
+
+/// How long after the end of its lease a task is handed out again.
+async fn waits(trial: &Trial) -> Duration {
+    for minutes in 0..30 {
+        if !trial.idle().await {
+            return Duration::from_mins(minutes);
+        }
+        trial.pass(Duration::from_mins(1));
+    }
+    panic!("it does not come back");
+}
+
+pub(super) async fn strikes_put_a_task_off_for_longer_and_longer(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([page(URL)]).await;
+    trial.take().await;
+    for (least, most) in [(0, 0), (1, 2), (4, 6), (16, 24)] {
+        trial.pass(TERM + PAUSE);
+        let waited = waits(&trial).await;
+        let bounds = Duration::from_mins(least)..=Duration::from_mins(most);
+        assert!(bounds.contains(&waited), "{waited:?} is not within {least} and {most} min");
+    }
+    trial.pass(TERM + AGES);
+    assert!(trial.idle().await);
+    assert_eq!(trial.task(URL).await.last_error, Some(Code::Poison));
+}
+
+pub(super) async fn a_crash_is_a_strike_for_each_lease_that_was_left(open: Open) {
+    let trial = begin(open).await;
+    let urls = [URL, "https://b.example/1", "https://c.example/1"];
+    trial.submit(urls.map(page)).await;
+    for crash in 1..=MAX_STRIKES {
+        let lost = trial.claim(9, Lane::ALL).await;
+        assert_eq!(lost.len(), 3, "before crash {crash}");
+        // Its lease holds two hosts and is one lease.
+        let of_a = lost.iter().find(|lease| lease.task.url == URL).unwrap();
+        assert_eq!(trial.store.extend(of_a.id, "d.example").await.unwrap(), Extension::Granted);
+        trial.backend.recover().await;
+        if crash == 2 {
+            trial.pass(PAUSE);
+            assert!(trial.idle().await, "each is put off");
+        }
+        trial.pass(AGES);
+    }
+    assert!(trial.idle().await);
+    for url in urls {
+        assert_eq!(trial.task(url).await.last_error, Some(Code::Poison));
+    }
+}
+
 /// Claims as often as it takes, never answering; returns how often that was.
 async fn lose_until_idle(trial: &Trial) -> i64 {
     let mut lost = 0;
     while !trial.idle().await {
         lost += 1;
-        trial.pass(TERM);
+        trial.pass(TERM + AGES);
     }
     lost
 }
@@ -117,7 +222,7 @@ pub(super) async fn the_log_tells_once_of_what_was_poison(open: Open) {
     for lost in 0..MAX_STRIKES {
         assert_eq!(trial.claim(9, Lane::ALL).await.len(), 2, "after {lost}");
         assert_eq!(trial.events().await, [], "it is not over yet");
-        trial.pass(TERM);
+        trial.pass(TERM + AGES);
     }
     assert_eq!(trial.claim(9, Lane::ALL).await.len(), 0);
     let task = trial.task(URL).await;
@@ -153,7 +258,7 @@ pub(super) async fn an_answer_forgives_earlier_strikes(open: Open) {
     for _ in 0..3 {
         for _ in 1..MAX_STRIKES {
             trial.take().await;
-            trial.pass(TERM);
+            trial.pass(TERM + AGES);
         }
         trial.end(&trial.take().await, Next::Again { at: trial.now() }).await;
         trial.pass(PAUSE);
@@ -168,11 +273,14 @@ pub(super) async fn a_poison_feed_is_counted_by_itself_while_pages_are_served(op
         .submit(std::array::from_fn::<_, 20, _>(|n| page(&format!("https://a.example/{n}"))))
         .await;
     let mut lost = 0;
-    for _ in 0..30 {
-        let Some(lease) = trial.claim(1, Lane::ALL).await.pop() else { break };
+    for _ in 0..60 {
+        let Some(lease) = trial.claim(1, Lane::ALL).await.pop() else {
+            trial.pass(Duration::from_mins(1));
+            continue;
+        };
         if lease.task.kind == Kind::Feed {
             lost += 1;
-            trial.pass(TERM);
+            trial.pass(TERM + PAUSE);
         } else {
             trial.end(&lease, Next::Fetched).await;
             trial.pass(PAUSE);

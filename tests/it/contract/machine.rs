@@ -216,13 +216,8 @@ impl Machine {
             }
             Step::Crash => {
                 self.trial.backend.recover().await;
-                let lost = self.model.crash(self.trial.now());
-                self.bury(&lost).await;
-                for task in lost {
-                    if self.model.tasks[task].status != Status::Dead {
-                        self.model.lose(task);
-                    }
-                }
+                let lost = self.model.end_leases(self.trial.now(), true);
+                self.strike(&lost).await;
             }
         }
     }
@@ -254,9 +249,9 @@ impl Machine {
 
     async fn claim(&mut self, n: usize) {
         let now = self.now();
-        let lost = self.model.lost(now);
         let leases = self.trial.store.claim(n, Lane::ALL).await.unwrap();
-        self.bury(&lost).await;
+        let lost = self.model.end_leases(now, false);
+        self.strike(&lost).await;
 
         let heads = self.model.heads(now);
         assert_eq!(leases.len(), n.min(heads.len()), "{heads:?}");
@@ -271,16 +266,22 @@ impl Machine {
         }
     }
 
-    /// Notes which of these tasks the backend gave up, and that it had reason to. How losses are
-    /// counted is a case of its own; that nobody is given up early must hold anyhow.
-    async fn bury(&mut self, lost: &[usize]) {
+    /// What a lease costs that ended without an answer. How far a task is put off is its own
+    /// measure, within bounds.
+    async fn strike(&mut self, lost: &[(usize, Ts)]) {
         let kept = self.trial.tasks().await;
-        for at in lost {
-            let url = &self.model.tasks[*at].url;
-            let task = kept.iter().find(|task| &task.url == url).unwrap();
-            if task.status == Status::Dead {
-                assert_eq!(task.last_error, Some(Code::Poison));
-                assert!(self.model.poison(*at) >= MAX_STRIKES, "{} was given up early", task.url);
+        for (at, ended) in lost {
+            let task = &mut self.model.tasks[*at];
+            match task.lost {
+                ..=1 => {}
+                MAX_STRIKES => (task.status, task.failed, task.lost) = (Status::Dead, true, 0),
+                times => {
+                    let due = kept.iter().find(|kept| kept.url == task.url).unwrap().next_fetch_at;
+                    let least = Duration::from_mins(4u64.pow(u32::try_from(times - 2).unwrap()));
+                    let bounds = ended.after(least)..ended.after(least * 3 / 2);
+                    assert!(bounds.contains(&due), "{} after {times}: {due:?}", task.url);
+                    task.due = due;
+                }
             }
         }
     }

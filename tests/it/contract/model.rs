@@ -20,11 +20,11 @@ pub(super) struct Task {
     pub(super) due: Ts,
     pub(super) status: Status,
     pub(super) retries: u16,
-    failed: bool,
+    pub(super) failed: bool,
     pub(super) owner: Option<usize>,
     given_by: [bool; SOURCES],
-    /// Leases that ran out since its last answer.
-    lost: i64,
+    /// Leases that ended since its last answer without one.
+    pub(super) lost: i64,
 }
 
 /// A lease on a host: for a task of its own, or lent to another host's.
@@ -175,19 +175,21 @@ impl Model {
         }
     }
 
-    /// Tasks whose own lease has run out by now: a claim may give them up for good.
-    pub(super) fn lost(&self, now: Ts) -> Vec<usize> {
-        (0..self.tasks.len())
-            .filter(|task| self.leased(*task) && self.hosts[self.tasks[*task].host].free_at <= now)
-            .collect()
-    }
-
-    /// A task was given up because its lease ran out too often; returns how often that was.
-    pub(super) fn poison(&mut self, task: usize) -> i64 {
-        let task = &mut self.tasks[task];
-        task.status = Status::Dead;
-        self.hosts[task.host].hold = None;
-        std::mem::take(&mut task.lost) + 1
+    /// Ends the leases that ran out by now, all of them when their holder died; the tasks that lost
+    /// theirs, and when that was.
+    pub(super) fn end_leases(&mut self, now: Ts, all: bool) -> Vec<(usize, Ts)> {
+        let mut lost = Vec::new();
+        for (at, host) in self.hosts.iter_mut().enumerate() {
+            let Some(hold) = host.hold.filter(|_| all || host.free_at <= now) else { continue };
+            let ended = host.free_at.min(now);
+            host.free_at = ended.after(host.pace.pause(PAUSE)).max(host.pace.blocked_until);
+            host.hold = None;
+            if self.tasks[hold.task].host == at {
+                self.tasks[hold.task].lost += 1;
+                lost.push((hold.task, ended));
+            }
+        }
+        lost
     }
 
     /// The task that each host would serve now, best first.
@@ -207,11 +209,7 @@ impl Model {
     }
 
     pub(super) fn lease(&mut self, task: usize, lease: LeaseId, now: Ts) {
-        let at = self.tasks[task].host;
-        if let Some(hold) = self.hosts[at].hold.filter(|hold| self.tasks[hold.task].host == at) {
-            self.tasks[hold.task].lost += 1;
-        }
-        let host = &mut self.hosts[at];
+        let host = &mut self.hosts[self.tasks[task].host];
         host.hold = Some(Hold { lease, task });
         host.free_at = now.after(TERM);
     }
@@ -222,7 +220,7 @@ impl Model {
         }
         for host in &mut self.hosts {
             if host.hold.is_some_and(|hold| hold.lease == lease) {
-                host.free_at = now.after(TERM);
+                host.free_at = now.after(TERM).max(host.pace.blocked_until);
             }
         }
         true
@@ -239,7 +237,7 @@ impl Model {
         if wanted.hold.is_some_and(|hold| hold.lease == lease) {
             return Some(true);
         }
-        if wanted.free_at > now {
+        if wanted.hold.is_some() || wanted.free_at > now {
             return Some(false);
         }
         wanted.hold = Some(Hold { lease, task });
@@ -278,20 +276,5 @@ impl Model {
             }
         }
         true
-    }
-
-    /// All leases end; returns the tasks that had one.
-    pub(super) fn crash(&mut self, now: Ts) -> Vec<usize> {
-        let lost: Vec<_> = (0..self.tasks.len()).filter(|task| self.leased(*task)).collect();
-        for host in self.hosts.iter_mut().filter(|host| host.hold.is_some()) {
-            host.free_at = now.after(host.pace.pause(PAUSE)).max(host.pace.blocked_until);
-            host.hold = None;
-        }
-        lost
-    }
-
-    /// A lease on this task was lost.
-    pub(super) fn lose(&mut self, task: usize) {
-        self.tasks[task].lost += 1;
     }
 }

@@ -1,10 +1,12 @@
 //! Slots, groups and fairness: who may be asked how often, and that nobody starves.
 
+use std::time::Duration;
+
 use feedmill::frontier::{HostPatch, MAX_STRIKES, Rules};
 use feedmill::model::{Code, Lane, Next, Status};
 
 use super::Open;
-use super::trial::{PAUSE, TERM, Trial, at_priority, begin, noon, page, rules, then};
+use super::trial::{PAUSE, TERM, Trial, at_priority, begin, feed, noon, page, rules, then};
 
 fn pages<const N: usize>() -> [feedmill::model::NewTask; N] {
     std::array::from_fn(|n| page(&format!("https://a.example/{n}")))
@@ -78,6 +80,34 @@ pub(super) async fn an_operator_may_give_and_take_slots(open: Open) {
     assert_eq!(trial.claim(9, Lane::ALL).await.len(), 1);
 }
 
+pub(super) async fn a_free_slot_serves_pages_while_a_poll_is_under_way(open: Open) {
+    let trial = open(noon(), Rules { concurrency: 2, ..rules() }).await;
+    warm(&trial).await;
+    trial.submit([at_priority(9, feed("https://a.example/feed"))]).await;
+    let poll = trial.take().await;
+    let due = trial.store.next_due(Lane::ALL).await.unwrap();
+    assert_eq!(due, Some(poll.until), "the free slot has nothing to do");
+    trial.submit([at_priority(2, page("https://a.example/page"))]).await;
+    assert_eq!(trial.take().await.task.url, "https://a.example/page");
+    assert_eq!(trial.store.maintain().await.unwrap(), 0, "the tops are what each slot could serve");
+    trial.end(&poll, Next::Fetched).await;
+    assert_eq!(trial.store.maintain().await.unwrap(), 0);
+}
+
+pub(super) async fn a_slot_that_is_one_too_many_keeps_its_task(open: Open) {
+    let trial = open(noon(), Rules { concurrency: 2, ..rules() }).await;
+    trial.submit([feed("https://a.example/1"), feed("https://a.example/2")]).await;
+    let both = trial.claim(9, Lane::ALL).await;
+    assert_eq!(both.len(), 2);
+    let one = HostPatch { concurrency: Some(1), ..HostPatch::default() };
+    trial.store.set_host("a.example", one).await.unwrap();
+    for lease in &both {
+        trial.end(lease, Next::Fetched).await;
+        trial.pass(PAUSE);
+        assert!(trial.idle().await, "what the other has is not handed out");
+    }
+}
+
 pub(super) async fn hosts_of_a_group_share_one_slot(open: Open) {
     let groups = vec![("platform".to_owned(), vec!["*.blogs.example".to_owned()])];
     let trial = open(noon(), Rules { groups, ..rules() }).await;
@@ -125,11 +155,11 @@ pub(super) async fn a_lease_that_runs_out_on_any_slot_comes_back(open: Open) {
     let due = trial.store.next_due(Lane::ALL).await.unwrap();
     assert!(due.is_none_or(|at| at > trial.now()), "the idle slot promises nothing: {due:?}");
     for _ in 1..MAX_STRIKES {
-        trial.pass(TERM);
+        trial.pass(TERM + Duration::from_mins(30));
         assert_eq!(trial.claim(9, Lane::ALL).await.len(), 1, "it is handed out again");
         assert!(trial.idle().await, "once");
     }
-    trial.pass(TERM);
+    trial.pass(TERM + PAUSE);
     assert!(trial.claim(9, Lane::ALL).await.is_empty());
     assert_eq!(trial.task("https://a.example/only").await.last_error, Some(Code::Poison));
     assert_eq!(trial.store.maintain().await.unwrap(), 0);
