@@ -43,7 +43,8 @@ pub(crate) struct Args {
     budget: u32,
 }
 
-/// The interval that a host's quickest channel had, each from a time on.
+/// The interval that a host's slowest channel had, each from a time on: where a sitemap leads to
+/// others, a story is found once the last of them was read.
 type Chosen = HashMap<String, Vec<(Ts, i64)>>;
 
 pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
@@ -107,7 +108,7 @@ async fn watch(
 ) -> anyhow::Result<Chosen> {
     let conn = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let mut select = conn.prepare(
-        "SELECT t.url, min(f.interval_ms) FROM feed f JOIN task t ON t.id = f.task_id
+        "SELECT t.url, max(f.interval_ms) FROM feed f JOIN task t ON t.id = f.task_id
          WHERE f.interval_ms IS NOT NULL GROUP BY t.host_id",
     )?;
     let (mut chosen, mut hours) = (Chosen::new(), 0);
