@@ -86,8 +86,7 @@ pub(super) fn take_along(now: Ts) -> String {
     )
 }
 
-/// Lets a queue keep what another one that goes into it has learned, and forgets that one when it is
-/// empty.
+/// Lets a queue keep what another one that goes into it has learned.
 pub(super) fn merge(from: i64, into: i64) -> String {
     let later = |column: &str| {
         format!(
@@ -98,10 +97,14 @@ pub(super) fn merge(from: i64, into: i64) -> String {
     };
     let columns =
         ["crawl_ms", "learned_ms", "slow_ms", "blocked_until", "next_at", "last_fetch_at"];
-    let kept: String = columns.into_iter().map(later).collect();
+    columns.into_iter().map(later).collect()
+}
+
+/// Forgets a queue that is empty.
+pub(super) fn forget(queue: i64) -> String {
     format!(
-        "{kept} DELETE FROM host WHERE queue_id = {from}
-           AND NOT EXISTS (SELECT 1 FROM task WHERE host_id = {from});"
+        "DELETE FROM host WHERE queue_id = {queue}
+           AND NOT EXISTS (SELECT 1 FROM task WHERE host_id = {queue});"
     )
 }
 

@@ -42,6 +42,16 @@ pub(super) enum Strike {
 }
 
 impl Strike {
+    /// Until when a host rests whose robots.txt this is: nothing there is asked for without it, so it
+    /// is never given up.
+    pub(super) fn rest(self, ended: Ts) -> Option<Ts> {
+        match self {
+            Self::Spared => None,
+            Self::PutOff(at) => Some(at),
+            Self::Poison => Some(ended.after(Duration::from_hours(24))),
+        }
+    }
+
     /// The judgement on the `count`th such lease in a row, which ended at `ended`. Of all that was
     /// under way when an engine died, nobody can tell what it died of. So from the second time on
     /// each waits longer, by a measure of its own: the innocent part from the culprit, are answered,
@@ -50,8 +60,13 @@ impl Strike {
         if count >= MAX_STRIKES {
             return Self::Poison;
         }
-        let Ok(quadrupled) = u32::try_from(count - 2) else { return Self::Spared };
-        let wait = 60_000 * 4u64.pow(quadrupled);
+        let minutes = match count {
+            ..=1 => return Self::Spared,
+            2 => 1,
+            3 => 30,
+            _ => 240,
+        };
+        let wait: u64 = 60_000 * minutes;
         // Up to half of it more; rows that follow each other get shares far apart.
         let share = task.wrapping_mul(8).wrapping_add(count).cast_unsigned();
         let share = share.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
@@ -229,7 +244,7 @@ mod tests {
         };
         for task in 0..1_000 {
             assert_eq!(Strike::of(1, task, Ts::from_ms(0)), Strike::Spared);
-            for (count, least) in [(2, 1.0), (3, 4.0), (4, 16.0)] {
+            for (count, least) in [(2, 1.0), (3, 30.0), (4, 240.0)] {
                 let wait = minutes(count, task);
                 assert!(least <= wait && wait < 1.5 * least, "{wait} min after {count}");
                 assert!(

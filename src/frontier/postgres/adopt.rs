@@ -6,7 +6,7 @@ use super::rows::{fit_slots, lock, now, queue_ids, renew_tops};
 use crate::db::postgres::{first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::Rules;
-use crate::frontier::adopt::{Adopted, NOTE, is_settled, merge, queue_for, take_along};
+use crate::frontier::adopt::{Adopted, NOTE, forget, is_settled, merge, queue_for, take_along};
 
 /// What was adopted last.
 pub(super) async fn adopted(db: &PgDb) -> Result<Option<Adopted>, DbError> {
@@ -55,6 +55,9 @@ pub(super) async fn adopt(db: &PgDb, rules: &Rules) -> Result<u64, DbError> {
     run(&tx, sql, &[&origins, &hosts]).await?;
     for (from, into) in &moves.pairs {
         tx.batch_execute(&merge(*from, *into)).await?;
+    }
+    for (from, _) in &moves.pairs {
+        tx.batch_execute(&forget(*from)).await?;
     }
     renew_tops(&tx, &moves.touched()).await?;
     let sql = "INSERT INTO meta(key, value) VALUES($1, $2)

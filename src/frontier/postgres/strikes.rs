@@ -101,17 +101,27 @@ async fn strike(tx: &Tx<'_>, slots: &[Slot], now: Ts) -> Result<Vec<i64>, DbErro
         &[&own.keys().copied().collect::<Vec<_>>()],
     )
     .await?;
-    let (mut later, mut poison) = (Vec::new(), Vec::new());
+    let (mut later, mut poison, mut resting) = (Vec::new(), Vec::new(), Vec::new());
     for row in &found {
         let Some((place, ended)) = own.get(&int(row, 0)?) else { continue };
-        match Strike::of(int(row, 1)?, place.task, *ended) {
+        let strike = Strike::of(int(row, 1)?, place.task, *ended);
+        if place.kind == Kind::Robots {
+            resting.extend(strike.rest(*ended).map(|at| (place.queue, at)));
+            continue;
+        }
+        match strike {
             Strike::Spared => {}
             Strike::PutOff(at) => later.push((*place, at)),
             Strike::Poison => poison.push(*place),
         }
     }
-    // robots.txt waits for nothing: need calls it.
-    later.retain(|(place, _)| place.kind != Kind::Robots);
+    run(
+        tx,
+        "UPDATE host h SET next_at = greatest(h.next_at, w.next_at)
+         FROM unnest($1::bigint[], $2::bigint[]) AS w(queue_id, next_at) WHERE h.queue_id = w.queue_id",
+        &[&column(&resting, |(queue, _)| *queue), &column(&resting, |(_, at)| at.ms())],
+    )
+    .await?;
     put_off(tx, &later, now).await?;
     bury(tx, &poison, now).await?;
     Ok(column(&poison, |place| place.task))

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::rows::{queue_of, renew_tops, set_slots};
 use crate::db::DbError;
 use crate::frontier::Rules;
-use crate::frontier::adopt::{Adopted, NOTE, is_settled, merge, queue_for, take_along};
+use crate::frontier::adopt::{Adopted, NOTE, forget, is_settled, merge, queue_for, take_along};
 use crate::model::Ts;
 
 /// What was adopted last.
@@ -56,6 +56,9 @@ fn regroup(conn: &Connection, now: Ts, rules: &Rules) -> Result<u64, DbError> {
     conn.execute_batch(&take_along(now))?;
     for (from, into) in &pairs {
         conn.execute_batch(&merge(*from, *into))?;
+    }
+    for (from, _) in &pairs {
+        conn.execute_batch(&forget(*from))?;
     }
     let touched: BTreeSet<i64> = pairs.iter().flat_map(|(from, into)| [*from, *into]).collect();
     touched.into_iter().try_for_each(|queue| renew_tops(conn, queue))?;

@@ -84,21 +84,31 @@ fn strike(
              ON CONFLICT(task_id) DO UPDATE SET strikes = strikes + 1 RETURNING strikes",
         )?
         .query_row([place.task], |row| row.get(0))?;
-    match Strike::of(count, place.task, ended) {
+    let strike = Strike::of(count, place.task, ended);
+    if kind_of(conn, place.task)? == Kind::Robots {
+        let Some(at) = strike.rest(ended) else { return Ok(()) };
+        conn.prepare_cached("UPDATE host SET next_at = max(next_at, ?2) WHERE queue_id = ?1")?
+            .execute((place.queue, at.ms()))?;
+        return Ok(());
+    }
+    match strike {
         Strike::Spared => Ok(()),
         Strike::PutOff(at) => put_off(conn, place, at, now),
         Strike::Poison => bury(conn, place, now, obituary),
     }
 }
 
+fn kind_of(conn: &Connection, task: i64) -> Result<Kind, DbError> {
+    let kind: i64 = conn
+        .prepare_cached("SELECT kind FROM task WHERE id = ?1")?
+        .query_row([task], |row| row.get(0))?;
+    number("kind", kind, Kind::from_number)
+}
+
 fn put_off(conn: &Connection, place: Place, at: Ts, now: Ts) -> Result<(), DbError> {
-    let (kind, status): (i64, i64) = conn
-        .prepare_cached("SELECT kind, status FROM task WHERE id = ?1")?
-        .query_row([place.task], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    // robots.txt waits for nothing: need calls it.
-    if number("kind", kind, Kind::from_number)? == Kind::Robots {
-        return Ok(());
-    }
+    let status: i64 = conn
+        .prepare_cached("SELECT status FROM task WHERE id = ?1")?
+        .query_row([place.task], |row| row.get(0))?;
     dequeue(conn, place)?;
     conn.prepare_cached("UPDATE task SET due = ?2 WHERE id = ?1")?
         .execute((place.task, at.ms()))?;

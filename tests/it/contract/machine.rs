@@ -277,7 +277,8 @@ impl Machine {
                 MAX_STRIKES => (task.status, task.failed, task.lost) = (Status::Dead, true, 0),
                 times => {
                     let due = kept.iter().find(|kept| kept.url == task.url).unwrap().next_fetch_at;
-                    let least = Duration::from_mins(4u64.pow(u32::try_from(times - 2).unwrap()));
+                    let least =
+                        Duration::from_mins([1, 30, 240][usize::try_from(times - 2).unwrap()]);
                     let bounds = ended.after(least)..ended.after(least * 3 / 2);
                     assert!(bounds.contains(&due), "{} after {times}: {due:?}", task.url);
                     task.due = due;

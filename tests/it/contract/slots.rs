@@ -155,7 +155,7 @@ pub(super) async fn a_lease_that_runs_out_on_any_slot_comes_back(open: Open) {
     let due = trial.store.next_due(Lane::ALL).await.unwrap();
     assert!(due.is_none_or(|at| at > trial.now()), "the idle slot promises nothing: {due:?}");
     for _ in 1..MAX_STRIKES {
-        trial.pass(TERM + Duration::from_mins(30));
+        trial.pass(TERM + Duration::from_hours(7));
         assert_eq!(trial.claim(9, Lane::ALL).await.len(), 1, "it is handed out again");
         assert!(trial.idle().await, "once");
     }
