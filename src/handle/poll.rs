@@ -55,6 +55,7 @@ fn poll<'a>(lease: &Lease, known: &Known, state: &'a State, at: Ts) -> Poll<'a> 
         kind: lease.task.kind,
         explicit: spec.and_then(|spec| spec.poll_interval),
         policy: spec.and_then(|spec| spec.poll_policy),
+        due: lease.task.next_fetch_at,
         at,
         state,
         price: known.price.unwrap_or(FIRST_PRICE),
