@@ -168,7 +168,6 @@ fn read_answer(
     house: &House,
     ask: &mut Ask,
 ) -> What {
-    let failed = |code, detail: String| What::Failed(Failure::new(code, detail));
     let carried = Carried {
         validators: Validators {
             etag: response.header("etag").map(str::to_owned),
@@ -179,10 +178,12 @@ fn read_answer(
         for_good: !response.redirects.is_empty()
             && response.redirects.iter().all(|hop| matches!(hop.status, 301 | 308)),
     };
+    let fresh = carried.fresh;
+    let failed =
+        |code, detail: String| What::Failed(Failure { fresh, ..Failure::new(code, detail) });
     match verdict::judge(response) {
         Judged::NotModified => return What::NotModified(carried),
         Judged::Failed { code, detail, told } => {
-            let fresh = carried.fresh;
             // Who names a time is believed, whoever it is.
             let refused = told.is_none() && response.status() >= 400;
             let wall = inflate(response, house).ok().filter(|_| refused);

@@ -46,6 +46,9 @@ const FORGIVEN: f32 = 0.995;
 const MARGIN: f32 = 1.1;
 /// The longest pause that is learned, in seconds.
 const LEARNED: u32 = 4 * 3600;
+/// A poll that came late by half its interval comes out of a backlog: the next one moves by up to this
+/// share, so that what piled up does not come back as one heap.
+const BACKLOG: f64 = 0.5;
 /// A poll that had to wait for quiet hours to end comes within this many seconds after.
 const AFTER_SKIP: u32 = 600;
 
@@ -98,6 +101,8 @@ pub struct Poll<'a> {
     pub explicit: Option<Duration>,
     /// How its source wants polls to be chosen.
     pub policy: Option<PollPolicy>,
+    /// When the poll was planned for.
+    pub due: Ts,
     /// When the poll was made.
     pub at: Ts,
     /// What is remembered.
@@ -240,7 +245,9 @@ impl Policy {
             None => "none",
         };
         let (start, luck) = (seconds(poll.at), self.luck(poll.task, poll.at));
-        let later = (f64::from(interval) * self.jitter * luck) as u32;
+        let late = whole(poll.at.since(poll.due)) >= interval / 2;
+        let share = if late { self.jitter.max(BACKLOG) } else { self.jitter };
+        let later = (f64::from(interval) * share * luck) as u32;
         // At the longest interval, or the longest that loses nothing, polls spread below it.
         let spread = if interval + later > choice.longest.max(floor) || bound == "guard" {
             (interval - later).max(floor).max(self.bounds().min)

@@ -116,7 +116,8 @@ CREATE TABLE feed(
   last_success bigint,
   interval_ms bigint,
   probed_at bigint,                -- when it was last asked without validators on suspicion
-  yielded_at bigint,
+  told bigint NOT NULL DEFAULT 0,  -- tasks told of first, ever
+  heard bigint NOT NULL DEFAULT 0, -- what sitemaps had told when it last had news or was probed
   yielded integer NOT NULL DEFAULT 0, -- tasks told of first, not yet heard of by the scheduler
   bucket integer,                  -- of its rate; NULL = its polls do not follow the price
   health integer NOT NULL DEFAULT 0,

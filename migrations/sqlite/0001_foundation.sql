@@ -111,7 +111,8 @@ CREATE TABLE feed(
   health INTEGER NOT NULL DEFAULT 0,
   probed_at INTEGER,               -- when it was last asked without validators on suspicion
   yielded INTEGER NOT NULL DEFAULT 0, -- tasks told of first, not yet heard of by the scheduler
-  yielded_at INTEGER,
+  told INTEGER NOT NULL DEFAULT 0, -- tasks told of first, ever
+  heard INTEGER NOT NULL DEFAULT 0, -- what sitemaps had told when it last had news or was probed
   moved_from TEXT,                 -- the address that it had before
   moving_to TEXT,                  -- where permanent redirects have been sending its polls
   moving_since INTEGER,

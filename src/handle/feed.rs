@@ -132,7 +132,8 @@ pub(super) fn decide(
     let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
     let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
-    let is_ours = read.facts.iter().any(|fact| identity::content(known, fact).is_some());
+    let is_ours = known.feed.last_success.is_none()
+        || read.facts.iter().any(|fact| identity::content(known, fact).is_some());
     for fact in read.facts {
         match identity::content(known, &fact) {
             Some(before) if before == fact.content_hash => outcome.seen.push(fact.id),

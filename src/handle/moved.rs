@@ -2,7 +2,8 @@
 //!
 //! One permanent redirect proves little: sites put them up by mistake and during maintenance. Only
 //! when many polls over days were all sent to the same place for good, and what is there is the feed
-//! that we know, its address changes. A temporary redirect begins the count anew.
+//! that we know, its address changes. A temporary redirect begins the count anew. Whether it is that feed
+//! shows the first time: later its entries are known because they were read there.
 
 use std::time::Duration;
 
@@ -28,12 +29,17 @@ pub(super) fn watch(
         return None;
     }
     let before = state.moving.take();
+    let foreign = |moving: &Moving| moving.polls == 0;
     if !carried.for_good || carried.final_url == lease.task.url {
+        state.moving = before.filter(foreign);
         return None;
     }
     let same = before.filter(|moving| moving.to == carried.final_url);
-    let (since, polls) = same.map_or((at, 0), |moving| (moving.since, moving.polls));
-    let moving = Moving { to: carried.final_url.clone(), since, polls: polls.saturating_add(1) };
+    let moving = match same {
+        Some(moving) if foreign(&moving) => moving,
+        Some(moving) => Moving { polls: moving.polls.saturating_add(1), ..moving },
+        None => Moving { to: carried.final_url.clone(), since: at, polls: is_ours.into() },
+    };
     if !is_ours || moving.polls < POLLS || at.since(moving.since) < FOR {
         state.moving = Some(moving);
         return None;

@@ -55,6 +55,7 @@ fn poll<'a>(lease: &Lease, known: &Known, state: &'a State, at: Ts) -> Poll<'a> 
         kind: lease.task.kind,
         explicit: spec.and_then(|spec| spec.poll_interval),
         policy: spec.and_then(|spec| spec.poll_policy),
+        due: lease.task.next_fetch_at,
         at,
         state,
         price: known.price.unwrap_or(FIRST_PRICE),
@@ -110,11 +111,17 @@ pub(super) fn went_well(
         schedule: Some(state.to_bytes()),
         health,
         yielded: 0,
+        heard: if new > 0 { heard(known) } else { known.feed.heard },
         ..known.feed.clone()
     };
     let new_items = if lease.task.kind == Kind::Feed { new } else { 0 };
     let fact = FeedFact { based_on: known.feed.version, state, items: found.items, new_items };
     Polled { decision, fact, events }
+}
+
+/// All that other channels have told of.
+fn heard(known: &Known) -> i64 {
+    known.feed.heard.saturating_add(known.news_elsewhere.into())
 }
 
 /// The validators to ask with next time. Of a frozen channel they are set aside once a day: one
@@ -126,6 +133,7 @@ pub(super) fn trusted(polled: &mut Polled, kept: Validators, known: &Known, at: 
         return kept;
     }
     polled.fact.state.probed_at = Some(at);
+    polled.fact.state.heard = heard(known);
     polled.decision.reason.push_str("; frozen: the next poll is unconditional");
     Validators::default()
 }

@@ -81,20 +81,28 @@ fn asked_whether_changed(response: &Response) -> bool {
 /// `Retry-After` as an instant: seconds or a date.
 pub(super) fn retry_after(headers: &Headers, at: Ts) -> Option<Ts> {
     let value = headers.get("retry-after")?.trim();
-    match value.parse::<u64>() {
-        Ok(seconds) => Some(at.after(Duration::from_secs(seconds))),
-        Err(_) => date::http_date(value),
+    match whole(value) {
+        Some(seconds) => Some(at.after(Duration::from_secs(seconds))),
+        None => date::http_date(value),
     }
+}
+
+/// Whole seconds. Who writes more than fits means for ever, not nothing.
+fn whole(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
 /// The time for which the answer says it still stays fresh.
 pub(super) fn fresh(headers: &Headers, at: Ts) -> Option<Duration> {
-    let directives = headers.get("cache-control").unwrap_or_default().to_ascii_lowercase();
+    let lines = headers.0.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
+    let lines: Vec<_> = lines.map(|(_, value)| value.to_ascii_lowercase()).collect();
+    let directives = lines.join(",");
     let stale = |directive: &str| matches!(directive.trim(), "no-store" | "no-cache");
     if directives.split(',').any(stale) {
         return None;
     }
-    let seconds = |text: &str| text.trim().trim_matches('"').parse::<u64>().ok();
+    let seconds = |text: &str| whole(text.trim().trim_matches('"'));
     let max_age = directives.split(',').find_map(|d| seconds(d.trim().strip_prefix("max-age=")?));
     let fresh = match max_age {
         Some(age) => {
@@ -124,6 +132,7 @@ mod tests {
         assert_eq!(read("120"), Some(at.after(Duration::from_secs(120))));
         assert_eq!(read("Sun, 06 Nov 1994 08:59:37 GMT"), Some(Ts::from_ms(784_112_377_000)));
         assert_eq!(read("soon"), None);
+        assert!(read("99999999999999999999999") > Some(at.after(Duration::from_hours(1_000_000))));
     }
 
     #[test]
@@ -133,7 +142,12 @@ mod tests {
         let minutes = |n| Some(Duration::from_mins(n));
         assert_eq!(read(&[("cache-control", "public, max-age=600")]), minutes(10));
         assert_eq!(read(&[("cache-control", "max-age=600"), ("age", "240")]), minutes(6));
-        assert_eq!(read(&[("cache-control", "max-age=99999999")]), Some(LONGEST_MAX_AGE));
+        for absurd in ["max-age=99999999", "max-age=99999999999999999999999"] {
+            assert_eq!(read(&[("cache-control", absurd)]), Some(LONGEST_MAX_AGE));
+        }
+        let lines = [("cache-control", "public"), ("Cache-Control", "max-age=600")];
+        assert_eq!(read(&lines), minutes(10));
+        assert_eq!(read(&[("expires", "Fri, 31 Dec 9999 23:59:59 GMT")]), Some(LONGEST_MAX_AGE));
         let expires = ("expires", "Sun, 06 Nov 1994 08:59:37 GMT");
         assert_eq!(read(&[expires]), minutes(10));
         assert_eq!(read(&[expires, ("date", "Sun, 06 Nov 1994 08:29:37 GMT")]), minutes(30));

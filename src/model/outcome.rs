@@ -27,7 +27,7 @@ pub struct Ask {
 pub struct Known {
     /// State of the feed; default when it was never polled.
     pub feed: FeedState,
-    /// Pages that sitemaps of the source told of since the feed last had news.
+    /// Pages that sitemaps of the source told of since the feed last had news or was probed.
     pub news_elsewhere: u32,
     /// What a request costs, in item-seconds; `None` before it was worked out.
     pub price: Option<f64>,
@@ -102,6 +102,8 @@ pub struct FeedState {
     /// Tasks that it told of first and that the scheduler has not yet heard of. The store adds what
     /// the commit brings.
     pub yielded: u32,
+    /// What sitemaps of its source had told of in all when it last had news or was probed.
+    pub heard: i64,
     /// Where permanent redirects have been sending its polls.
     pub moving: Option<Moving>,
 }
@@ -113,7 +115,7 @@ pub struct Moving {
     pub to: String,
     /// When a poll was first sent there.
     pub since: Ts,
-    /// Polls that were sent there, one after the other.
+    /// Polls that were sent there, one after the other; 0 when what is there is another feed.
     pub polls: u32,
 }
 
@@ -131,6 +133,7 @@ impl Default for FeedState {
             health: Health::Usual,
             probed_at: None,
             yielded: 0,
+            heard: 0,
             moving: None,
         }
     }

@@ -34,6 +34,7 @@ fn poll(state: &State, at: u32) -> Poll<'_> {
         kind: Kind::Feed,
         explicit: None,
         policy: None,
+        due: ts(at),
         at: ts(at),
         state,
         price: FIRST_PRICE,
@@ -173,6 +174,26 @@ fn hints_make_it_later_and_an_operators_interval_overrides_them() {
     assert_eq!(decide(Some(10 * MINUTE), &fresh).interval, 10 * MINUTE);
     let blind = Hints { conditional: false, ..CONDITIONAL };
     assert_eq!(decide(None, &blind).interval, HOUR);
+}
+
+#[test]
+fn a_backlog_does_not_come_back_as_one_heap() {
+    let state = State { last_ok: START - 7200, ..steady(600, START - 7200) };
+    let waits = |due: u32, choose| {
+        let wait = move |task| {
+            let poll = Poll { task: TaskId(task), due: ts(due), ..poll(&state, START) };
+            let found = Found { at: START, ..Found::default() };
+            policy(choose).next_poll(&poll, &found, &CONDITIONAL).1
+        };
+        let waits = (0..100).map(move |task| wait(task).at.since(ts(START)));
+        (waits.clone().min().unwrap(), waits.max().unwrap())
+    };
+    let (first, last) = waits(START, PollPolicy::Fixed);
+    assert!(first >= 15 * MINUTE && last <= 16 * MINUTE, "{first:?} to {last:?}");
+    let (first, last) = waits(START - 6600, PollPolicy::Fixed);
+    assert!(first >= 15 * MINUTE && last >= 22 * MINUTE, "{first:?} to {last:?}");
+    let (first, last) = waits(START - 6600, PollPolicy::Value);
+    assert!(last - first >= 5 * MINUTE, "{first:?} to {last:?}");
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! The lines of etiquette that fetching has to keep, one test each.
+//! The lines of etiquette that fetching and polling have to keep, one test each.
 //!
 //! A test plays a publisher, word for word, lets the engine loose on it, and judges from the
-//! publisher's own log. Lines that are not here are kept elsewhere: the pace of polls by the
-//! scheduler's tests.
+//! publisher's own log.
 
 mod body;
 mod conditional;
+mod pace;
 mod request;
 mod robots;
 mod stage;
@@ -40,6 +40,13 @@ macro_rules! etiquette {
                 line_08_adding_a_feed_is_one_request,
                 line_09_differences_are_neither_asked_for_nor_taken,
             }
+            pace {
+                line_10_nobody_is_asked_more_often_than_is_polite,
+                line_11_what_is_fresh_is_not_asked_for,
+                line_12_wishes_of_a_document_are_kept,
+                line_13_spacing_outlasts_restarts_and_clock_steps,
+                line_14_polls_do_not_align_and_a_backlog_is_spread,
+            }
             status {
                 line_15_a_host_and_a_group_have_one_token,
                 line_17_retry_after_is_kept_to_the_letter,
@@ -47,6 +54,7 @@ macro_rules! etiquette {
                 line_19_fast_errors_do_not_speed_us_up,
                 line_20_a_403_is_tried_far_slower_under_the_same_name,
                 line_21_a_410_ends_a_feed_and_a_404_slows_it_down,
+                line_22_only_a_lasting_move_to_the_same_feed_is_stored,
                 line_23_redirects_end_and_every_hop_is_guarded_and_polite,
                 line_24_refusals_end_and_server_errors_back_off,
             }
@@ -67,6 +75,7 @@ macro_rules! etiquette {
             }
             body {
                 line_35_a_body_like_the_last_one_still_brings_its_validators,
+                line_36_frozen_validators_are_probed_once_a_day,
                 line_37_a_page_in_place_of_a_feed_is_an_error,
                 line_38_dates_to_come_are_kept_as_written,
             }

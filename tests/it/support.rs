@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) config: Config,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) start: Ts,
+    /// The newsroom's clock, once the engine's was set to another time.
+    truth: Option<Clock>,
     dir: TempDir,
 }
 
@@ -82,12 +84,25 @@ impl World {
         let mut config = demo::config(&options, &newsroom).unwrap();
         config.database.url = database.to_owned().into();
         let store = app::open(&config, &clock).await.unwrap();
-        Self { newsroom, clock, config, store, start, dir }
+        Self { newsroom, clock, config, store, start, truth: None, dir }
     }
 
     /// Opens the store again, after a change of what the house's rules are.
     pub(crate) async fn reopen(&mut self) {
         self.store = app::open(&self.config, &self.clock).await.unwrap();
+    }
+
+    /// Sets the engine's clock to another time while it is not running.
+    pub(crate) async fn set_clock(&mut self, to: Ts) {
+        let before = std::mem::replace(&mut self.clock, Clock::manual(to));
+        self.truth.get_or_insert(before);
+        self.reopen().await;
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&self, by: Duration) {
+        self.truth.iter().for_each(|truth| truth.advance(by));
+        self.clock.advance(by);
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -152,13 +167,13 @@ impl World {
                             break;
                         }
                         let next = next.expect("something is still to come");
-                        self.clock.advance(next.since(self.clock.now()));
+                        self.pass(next.since(self.clock.now()));
                         busy = Instant::now();
                     }
                     // Whoever asks nothing and is under way sleeps: it keeps a host's pause.
                     None if self.newsroom.open_requests() > 0 => busy = Instant::now(),
                     None if busy.elapsed() > NAP => {
-                        self.clock.advance(self.config.hosts.delay.duration());
+                        self.pass(self.config.hosts.delay.duration());
                         busy = Instant::now();
                     }
                     None => {}

@@ -55,6 +55,8 @@ pub enum Fault {
     HtmlInsteadOfFeed,
     /// Just this answer, whatever was asked.
     Scripted(Script),
+    /// The same to whoever sends no validator; 304 to all others.
+    ScriptedFrozen(Script),
 }
 
 /// An answer, word for word. Content-Length and Date are added.

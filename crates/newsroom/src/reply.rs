@@ -27,6 +27,11 @@ impl Request {
         self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether it asks only for what has changed.
+    fn is_conditional(&self) -> bool {
+        ["if-none-match", "if-modified-since"].iter().any(|name| self.header(name).is_some())
+    }
+
     fn accepts_gzip(&self) -> bool {
         self.header("accept-encoding").is_some_and(|codings| {
             codings.split(',').any(|coding| {
@@ -149,7 +154,10 @@ pub(crate) fn reply(
         Some(Fault::HtmlInsteadOfFeed) => {
             Reply::new(200, PAGE, b"<html><body><p>Back soon.</p></body></html>".to_vec())
         }
-        Some(Fault::Scripted(script)) => Reply::scripted(script),
+        Some(Fault::ScriptedFrozen(_)) if request.is_conditional() => {
+            Reply::new(304, "", Vec::new())
+        }
+        Some(Fault::Scripted(script) | Fault::ScriptedFrozen(script)) => Reply::scripted(script),
         other => served(world, request, other.as_ref(), now, serial),
     };
     reply.delivery = delivery;
@@ -175,7 +183,7 @@ fn served(world: &World, request: &Request, fault: Option<&Fault>, now: i64, ser
     let salt = (fault == Some(&Fault::ChangedGuids) && resource.is_feed()).then_some(serial);
     let validators = resource.validators(world, site).filter(|_| salt.is_none());
     let (tags, since) = (request.header("if-none-match"), request.header("if-modified-since"));
-    let frozen = fault == Some(&Fault::FrozenValidators) && (tags.is_some() || since.is_some());
+    let frozen = fault == Some(&Fault::FrozenValidators) && request.is_conditional();
     let fresh = validators.as_ref().is_some_and(|it| it.match_request(tags, since));
     let mut reply = if frozen || fresh {
         Reply::new(304, "", Vec::new())

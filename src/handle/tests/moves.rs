@@ -56,12 +56,28 @@ fn a_temporary_redirect_never_moves_a_feed_and_starts_the_count_anew() {
 
 #[test]
 fn an_address_with_another_feed_behind_it_is_not_taken() {
-    let items = ["<guid>1</guid><title>a</title>"];
-    let mut known = after(&polled(&items, &Known::default()));
-    for poll in 0..20u32 {
-        let other = format!("<guid>other{poll}</guid><title>b{poll}</title>");
-        let outcome = sent(&[301], &[&other], &known, at().after(DAY * poll));
-        assert_eq!(outcome.moved, None, "nothing in it is known");
+    let (items, other) = (["<guid>1</guid><title>a</title>"], ["<guid>2</guid><title>b</title>"]);
+    let first = polled(&items, &Known::default());
+    let mut known = Known { feed: first.feed.clone().unwrap().state, ..after(&first) };
+    for poll in 1..40u32 {
+        // Not even after a temporary redirect in between.
+        let status = if poll == 5 { 302 } else { 301 };
+        let outcome = sent(&[status], &other, &known, at().after(DAY * poll));
+        assert_eq!(outcome.moved, None, "its entries are known only since they were read there");
+        known.entries.extend(after(&outcome).entries);
         known.feed = outcome.feed.unwrap().state;
     }
+}
+
+#[test]
+fn a_feed_that_was_added_at_its_old_address_moves_too() {
+    let items = ["<guid>1</guid><title>a</title>"];
+    let mut known = Known::default();
+    let moved = (0..20u32).find(|poll| {
+        let outcome = sent(&[308], &items, &known, at().after(DAY * *poll));
+        known = after(&polled(&items, &Known::default()));
+        known.feed = outcome.feed.unwrap().state;
+        outcome.moved.is_some()
+    });
+    assert_eq!(moved, Some(9));
 }

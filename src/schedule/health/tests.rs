@@ -76,6 +76,7 @@ fn verdicts(seed: u64, fault: Fault) -> Vec<Health> {
             kind: Kind::Feed,
             explicit: None,
             policy: None,
+            due: Ts::from_ms(i64::from(at) * 1000),
             at: Ts::from_ms(i64::from(at) * 1000),
             state: &state,
             price: 4000.0,

@@ -186,7 +186,7 @@ async fn keep(
     let commits: Vec<&Commit> = live.iter().map(|one| &one.commit).collect();
     put_fetches(tx, &commits).await?;
     put_robots(tx, &commits, now).await?;
-    put_feeds(tx, &commits, told_first, now).await?;
+    put_feeds(tx, &commits, told_first).await?;
     let mut entries = put_entries(tx, &commits, now).await?;
     see_again(tx, &commits, now).await?;
     let mut articles = put_articles(tx, &commits, now).await?;

@@ -102,7 +102,6 @@ pub(super) async fn put_feeds(
     tx: &Tx<'_>,
     commits: &[&Commit],
     told_first: &HashMap<TaskId, u32>,
-    now: Ts,
 ) -> Result<(), DbError> {
     let facts = commits
         .iter()
@@ -115,23 +114,24 @@ pub(super) async fn put_feeds(
     run(
         tx,
         "INSERT INTO feed AS f(task_id, version, title, failures, last_success, body_hash, interval_ms,
-           items, new_items, schedule, bucket, health, probed_at, yielded, yielded_at, moving_to,
-           moving_since, moving_polls)
+           items, new_items, schedule, bucket, health, probed_at, yielded, told, heard,
+           moving_to, moving_since, moving_polls)
          SELECT task_id, version, title, failures, last_success, body_hash, interval_ms,
-           coalesce(items, 0), new_items, schedule, bucket, health, probed_at, yielded, yielded_at,
+           coalesce(items, 0), new_items, schedule, bucket, health, probed_at, yielded, told, heard,
            moving_to, moving_since, moving_polls
          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[],
            $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[],
-           $13::bigint[], $14::bigint[], $15::bigint[], $16::text[], $17::bigint[], $18::bigint[])
+           $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::bigint[],
+           $19::bigint[])
            AS w(task_id, version, title, failures, last_success, body_hash, interval_ms, items, new_items,
-             schedule, bucket, health, probed_at, yielded, yielded_at, moving_to, moving_since,
+             schedule, bucket, health, probed_at, yielded, told, heard, moving_to, moving_since,
              moving_polls)
          ON CONFLICT (task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
            new_items = excluded.new_items, schedule = excluded.schedule, bucket = excluded.bucket,
            health = excluded.health, probed_at = excluded.probed_at, yielded = excluded.yielded,
-           yielded_at = coalesce(excluded.yielded_at, f.yielded_at), moving_to = excluded.moving_to,
+           told = f.told + excluded.told, heard = excluded.heard, moving_to = excluded.moving_to,
            moving_since = excluded.moving_since, moving_polls = excluded.moving_polls",
         &[
             &column(&facts, |(task, _)| task.0),
@@ -148,7 +148,8 @@ pub(super) async fn put_feeds(
             &column(&facts, |(_, fact)| fact.state.health.number()),
             &column(&facts, |(_, fact)| fact.state.probed_at.map(Ts::ms)),
             &column(&facts, |(task, fact)| i64::from(fact.state.yielded) + first_of(*task)),
-            &column(&facts, |(task, _)| (first_of(*task) > 0).then_some(now.ms())),
+            &column(&facts, |(task, _)| first_of(*task)),
+            &column(&facts, |(_, fact)| fact.state.heard),
             &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|moving| clean(&moving.to))),
             &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|moving| moving.since.ms())),
             &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|m| i64::from(m.polls))),

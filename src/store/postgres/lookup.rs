@@ -43,7 +43,7 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
 
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
     let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule,
-          bucket, health, probed_at, yielded, moving_to, moving_since, moving_polls
+          bucket, health, probed_at, yielded, heard, moving_to, moving_since, moving_polls
         FROM feed WHERE task_id = $1";
     let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
     Ok(Some(FeedState {
@@ -58,25 +58,26 @@ async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedSta
         health: named("health", &row, 8, Health::from_number)?,
         probed_at: maybe_ts(&row, 9)?,
         yielded: narrow("count", &row, 10)?,
+        heard: int(&row, 11)?,
         moving: moving(&row)?,
     }))
 }
 
 fn moving(row: &tokio_postgres::Row) -> Result<Option<Moving>, DbError> {
-    let Some(to) = row.try_get(11)? else { return Ok(None) };
-    Ok(Some(Moving { to, since: Ts::from_ms(int(row, 12)?), polls: narrow("count", row, 13)? }))
+    let Some(to) = row.try_get(12)? else { return Ok(None) };
+    Ok(Some(Moving { to, since: Ts::from_ms(int(row, 13)?), polls: narrow("count", row, 14)? }))
 }
 
-/// What sitemaps of the source told of since the feed last did.
+/// What sitemaps of the source told of since the feed last had news.
 async fn news_elsewhere<C: GenericClient>(
     client: &C,
     feed: TaskId,
     source: SourceId,
 ) -> Result<u32, DbError> {
-    let sql =
-        "SELECT coalesce(sum(f.yielded), 0)::bigint FROM task t JOIN feed f ON f.task_id = t.id
-        WHERE t.source_id = $1 AND t.lane = 0 AND t.kind = $2::bigint AND f.yielded_at >
-          coalesce((SELECT greatest(yielded_at, probed_at, 0) FROM feed WHERE task_id = $3), 0)";
+    let sql = "SELECT greatest(0, coalesce(sum(f.told), 0)
+          - coalesce((SELECT heard FROM feed WHERE task_id = $3), 0))::bigint
+        FROM task t JOIN feed f ON f.task_id = t.id
+        WHERE t.source_id = $1 AND t.lane = 0 AND t.kind = $2::bigint";
     let row = first(client, sql, &[&source.0, &Kind::Sitemap.number(), &feed.0]).await?;
     row.map_or(Ok(0), |row| narrow("count", &row, 0))
 }

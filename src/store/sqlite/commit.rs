@@ -71,7 +71,7 @@ pub(super) fn commit(
         put_robots(conn, fact, &lease.task.host, now)?;
     }
     if let Some(fact) = &outcome.feed {
-        put_feed(conn, lease.task.id, fact, told_first, now)?;
+        put_feed(conn, lease.task.id, fact, told_first)?;
     }
     let mut events = Vec::new();
     if let Some((to, moved)) = moved.as_ref().zip(outcome.moved.as_ref())
@@ -168,22 +168,21 @@ fn put_feed(
     task: TaskId,
     fact: &FeedFact,
     told_first: u64,
-    now: Ts,
 ) -> Result<(), DbError> {
     let state = &fact.state;
     conn.prepare_cached(
         "INSERT INTO feed(task_id, version, title, failures, last_success, body_hash, interval_ms,
-           items, new_items, schedule, bucket, health, probed_at, yielded, yielded_at,
-           moving_to, moving_since, moving_polls)
+           items, new_items, schedule, bucket, health, probed_at, yielded, told,
+           heard, moving_to, moving_since, moving_polls)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-           ?17, ?18)
+           ?17, ?18, ?19)
          ON CONFLICT(task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
            items = coalesce(?8, items), new_items = excluded.new_items,
            schedule = excluded.schedule, bucket = excluded.bucket, health = excluded.health,
            probed_at = excluded.probed_at, yielded = excluded.yielded,
-           yielded_at = coalesce(excluded.yielded_at, yielded_at),
+           told = told + excluded.told, heard = excluded.heard,
            moving_to = excluded.moving_to, moving_since = excluded.moving_since,
            moving_polls = excluded.moving_polls",
     )?
@@ -202,7 +201,8 @@ fn put_feed(
         state.health.number(),
         state.probed_at.map(Ts::ms),
         u64::from(state.yielded) + told_first,
-        (told_first > 0).then_some(now.ms()),
+        told_first,
+        state.heard,
         state.moving.as_ref().map(|moving| &moving.to),
         state.moving.as_ref().map(|moving| moving.since.ms()),
         state.moving.as_ref().map(|moving| moving.polls),

@@ -28,7 +28,7 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
     Ok(conn
         .prepare_cached(
             "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule, bucket,
-               health, probed_at, yielded, moving_to, moving_since, moving_polls
+               health, probed_at, yielded, heard, moving_to, moving_since, moving_polls
              FROM feed WHERE task_id = ?1",
         )?
         .query_row([id.0], |row| {
@@ -44,6 +44,7 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
                 health: Health::from_number(row.get(8)?).unwrap_or(Health::Usual),
                 probed_at: row.get::<_, Option<i64>>(9)?.map(Ts::from_ms),
                 yielded: row.get(10)?,
+                heard: row.get(11)?,
                 moving: moving(row)?,
             })
         })
@@ -51,19 +52,19 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
 }
 
 fn moving(row: &Row<'_>) -> rusqlite::Result<Option<Moving>> {
-    let Some(to) = row.get(11)? else { return Ok(None) };
-    Ok(Some(Moving { to, since: Ts::from_ms(row.get(12)?), polls: row.get(13)? }))
+    let Some(to) = row.get(12)? else { return Ok(None) };
+    Ok(Some(Moving { to, since: Ts::from_ms(row.get(13)?), polls: row.get(14)? }))
 }
 
-/// What sitemaps of the source told of since the feed last did.
+/// What sitemaps of the source told of since the feed last had news.
 fn news_elsewhere(conn: &Connection, ask: &Ask) -> Result<u32, DbError> {
     let (Some(feed), Some(source)) = (ask.feed, ask.siblings) else { return Ok(0) };
     Ok(conn
         .prepare_cached(
-            "SELECT coalesce(sum(f.yielded), 0) FROM task t JOIN feed f ON f.task_id = t.id
-             WHERE t.source_id = ?1 AND t.lane = 0 AND t.kind = ?2 AND f.yielded_at >
-               coalesce((SELECT max(coalesce(yielded_at, 0), coalesce(probed_at, 0))
-                 FROM feed WHERE task_id = ?3), 0)",
+            "SELECT max(0, coalesce(sum(f.told), 0)
+               - coalesce((SELECT heard FROM feed WHERE task_id = ?3), 0))
+             FROM task t JOIN feed f ON f.task_id = t.id
+             WHERE t.source_id = ?1 AND t.lane = 0 AND t.kind = ?2",
         )?
         .query_row((source.0, Kind::Sitemap.number(), feed.0), |row| row.get(0))?)
 }

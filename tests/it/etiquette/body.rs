@@ -1,8 +1,11 @@
-//! Lines 35, 37 and 38: what is read from a body.
+//! Lines 35 to 38: what is read from a body.
 
-use feedmill::model::{Code, EntryId, Kind};
+use std::time::Duration;
 
-use super::stage::{Stage, ok, sent, url};
+use feedmill::model::{Code, EntryId, Health, Kind, NewSource};
+use feedmill_newsroom::{Fault, Span};
+
+use super::stage::{HOUR, PRESS, Stage, answer, dated, ok, sent, source, url};
 
 pub(super) async fn line_35_a_body_like_the_last_one_still_brings_its_validators(stage: Stage) {
     let map = "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\"></urlset>";
@@ -15,6 +18,50 @@ pub(super) async fn line_35_a_body_like_the_last_one_still_brings_its_validators
     let task = stage.world.task(&url("/map.xml")).await;
     let reason = task.reason.unwrap();
     assert!(reason.starts_with("the same as last time"), "{reason}");
+}
+
+pub(super) async fn line_36_frozen_validators_are_probed_once_a_day(mut stage: Stage) {
+    stage
+        .set(|config| {
+            config.schedule.default_interval = "1h".parse().unwrap();
+            config.schedule.sitemap_interval = "1h".parse().unwrap();
+        })
+        .await;
+    let now = stage.world.clock.now();
+    let frozen_at = |until| {
+        let body = dated(400, HOUR, until);
+        let fault = Fault::ScriptedFrozen(ok(&[("ETag", "\"1\"")], body));
+        stage.world.newsroom.misbehave(PRESS, "/feed", fault, Span::Always);
+    };
+    frozen_at(now);
+    let map = |stories: usize| {
+        let page = |n| format!("<url><loc>{}</loc></url>", url(&format!("/story/{n}")));
+        let pages: String = (0..stories).map(page).collect();
+        let space = "http://www.sitemaps.org/schemas/sitemap/0.9";
+        ok(&[], format!("<urlset xmlns=\"{space}\">{pages}</urlset>"))
+    };
+    stage.says("/story/", &[answer(404, &[], "")]);
+    stage.says("/map.xml", &(0..120).map(|hour| map(hour / 2)).collect::<Vec<_>>());
+    let sitemap_urls = vec![url("/map.xml")];
+    stage.add(NewSource { sitemap_urls, ..source("Press", &url("/feed")) }).await;
+    let channel = || async { stage.world.store.source("Press").await.unwrap().1.remove(0) };
+    let probes = || {
+        let log = stage.asked("/feed");
+        let bare = log.iter().filter(|it| sent(it, "if-none-match").is_none());
+        bare.map(|it| it.began).collect::<Vec<_>>()
+    };
+    stage.until_asked("/feed", 60).await;
+    let so_far = probes().len();
+    assert_eq!(so_far, 4, "the first poll, and one each day: {:?}", probes());
+    assert_eq!(channel().await.health, Health::Frozen);
+
+    // A probe that brings news shows what the validators are worth. There is still one a day.
+    frozen_at(now.after(Duration::from_hours(48)));
+    stage.world.play(|| async { probes().len() > so_far }).await;
+    assert_eq!(channel().await.health, Health::Usual);
+    stage.world.play(|| async { probes().len() > so_far + 1 }).await;
+    let probes = probes();
+    assert!(probes.windows(2).skip(1).all(|pair| pair[1] - pair[0] >= 24 * HOUR), "{probes:?}");
 }
 
 pub(super) async fn line_37_a_page_in_place_of_a_feed_is_an_error(stage: Stage) {

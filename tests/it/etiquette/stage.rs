@@ -3,7 +3,7 @@
 use feedmill::clock::Clock;
 use feedmill::config::Config;
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{Event, EventKind, IngestionMode, Kind, NewSource, Task};
+use feedmill::model::{Event, EventKind, IngestionMode, Kind, NewSource, Task, Ts};
 use feedmill_newsroom::{Fault, Logged, Script, Setup, Span};
 
 use crate::postgres::{Database, database};
@@ -63,19 +63,10 @@ impl Stage {
 
     /// Follows a feed, as an operator would.
     pub(super) async fn follow(&self, name: &str, feed: &str) {
-        let source = NewSource {
-            name: name.to_owned(),
-            url: feed.to_owned(),
-            feed_urls: vec![feed.to_owned()],
-            sitemap_urls: Vec::new(),
-            ingestion_mode: IngestionMode::Feed,
-            category: None,
-            priority: 5,
-            rate_limit: None,
-            poll_interval: None,
-            poll_policy: None,
-            access: Default::default(),
-        };
+        self.add(source(name, feed)).await;
+    }
+
+    pub(super) async fn add(&self, source: NewSource) {
         self.world.store.add_source(source).await.unwrap();
     }
 
@@ -121,6 +112,23 @@ impl Stage {
     }
 }
 
+/// A source with one feed.
+pub(super) fn source(name: &str, feed: &str) -> NewSource {
+    NewSource {
+        name: name.to_owned(),
+        url: feed.to_owned(),
+        feed_urls: vec![feed.to_owned()],
+        sitemap_urls: Vec::new(),
+        ingestion_mode: IngestionMode::Feed,
+        category: None,
+        priority: 5,
+        rate_limit: None,
+        poll_interval: None,
+        poll_policy: None,
+        access: Default::default(),
+    }
+}
+
 /// An address of the publisher.
 pub(super) fn url(path: &str) -> String {
     format!("http://{PRESS}{path}")
@@ -140,6 +148,21 @@ pub(super) fn ok(headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Script {
 pub(super) fn feed(items: &[&str]) -> String {
     let item = |id: &&str| format!("<item><guid>{id}</guid><title>Item {id}</title></item>");
     let items: String = items.iter().map(item).collect();
+    format!("<rss version=\"2.0\"><channel><title>Press</title>{items}</channel></rss>")
+}
+
+/// A feed that says this about its pace, with an item.
+pub(super) fn paced(wishes: &str) -> String {
+    feed(&["1"]).replace("<title>Press</title>", &format!("<title>Press</title>{wishes}"))
+}
+
+/// A feed with so many items, one every `gap` milliseconds, the last one at `until`.
+pub(super) fn dated(items: i64, gap: i64, until: Ts) -> String {
+    let item = |n| {
+        let date = Ts::from_ms(until.ms() - n * gap);
+        format!("<item><guid>{date}</guid><title>{date}</title><pubDate>{date}</pubDate></item>")
+    };
+    let items: String = (0..items).map(item).collect();
     format!("<rss version=\"2.0\"><channel><title>Press</title>{items}</channel></rss>")
 }
 
@@ -166,6 +189,22 @@ pub(super) fn validators(request: &Logged) -> (Option<&str>, Option<&str>) {
 /// From the end of each request to the begin of the next, in simulated milliseconds.
 pub(super) fn pauses(log: &[Logged]) -> Vec<i64> {
     log.windows(2).map(|pair| pair[1].began - pair[0].ended).collect()
+}
+
+/// From the begin of each request to the begin of the next, in simulated milliseconds.
+pub(super) fn spacing(log: &[Logged]) -> Vec<i64> {
+    log.windows(2).map(|pair| pair[1].began - pair[0].began).collect()
+}
+
+/// Whether requests are as far apart as they should be, from begin to begin, and not much farther.
+pub(super) fn apart(log: &[Logged], wanted: &[i64]) {
+    let spacing = spacing(log);
+    assert!(spacing.len() >= wanted.len(), "{spacing:?}");
+    for (have, wanted) in spacing.iter().zip(wanted) {
+        // Polls spread by a twentieth, and wait for their turn at the host.
+        let latest = wanted + wanted / 20 + MINUTE;
+        assert!((*wanted..=latest).contains(have), "{spacing:?}, not {wanted}");
+    }
 }
 
 /// Whether each pause is at least as long as it should be.

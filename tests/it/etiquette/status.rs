@@ -125,6 +125,45 @@ pub(super) async fn line_21_a_410_ends_a_feed_and_a_404_slows_it_down(stage: Sta
     assert_eq!(stage.world.store.totals().await.unwrap().entries, 2, "history stays");
 }
 
+pub(super) async fn line_22_only_a_lasting_move_to_the_same_feed_is_stored(mut stage: Stage) {
+    stage.set(|config| config.schedule.default_interval = "12h".parse().unwrap()).await;
+    let other = "other.newsroom.test";
+    let new = format!("http://{other}/new");
+    let to = |status, place: &str| answer(status, &[("Location", place)], "");
+    let own = || ok(&[("ETag", "\"1\"")], feed(&["1"]));
+    stage.says("/old", &[own(), to(301, &new)]);
+    stage.says_at(other, "/new", &[ok(&[("ETag", "\"2\"")], feed(&["1", "2"]))]);
+    stage.says("/for-now", &[own(), to(302, "/target")]);
+    stage.says("/mixed", &[own(), to(308, "/for-now-too")]);
+    stage.says("/for-now-too", &[to(307, "/target")]);
+    stage.says("/taken", &[own(), to(301, "/casino")]);
+    stage.says("/target", &[own()]);
+    stage.says("/casino", &[ok(&[], feed(&["win", "big"]))]);
+    let stay = ["/for-now", "/mixed", "/taken"];
+    for path in ["/old"].iter().chain(&stay) {
+        stage.follow(path, &url(path)).await;
+    }
+    let direct = || {
+        let log = stage.world.newsroom.log();
+        let last = log.iter().rposition(|it| it.path == "/old").unwrap_or(0);
+        log[last..].iter().filter(|it| it.path == "/new").count()
+    };
+    // The last one that was sent on, and two that were not.
+    stage.world.play(|| async { direct() >= 3 }).await;
+    let old = stage.asked("/old");
+    assert!(old.len() > 10, "ten times at the least: {}", old.len());
+    assert!(old[old.len() - 1].began - old[1].began >= 6 * 24 * HOUR, "over six days");
+    let moved = stage.events(EventKind::FeedMoved).await;
+    let told: Vec<_> = moved.iter().map(|it| (&it.payload["from"], &it.payload["to"])).collect();
+    assert_eq!(told, [(&url("/old").into(), &new.as_str().into())]);
+    assert_eq!(stage.world.store.source("/old").await.unwrap().0.spec.feed_urls, [new]);
+    for path in stay {
+        let spec = stage.world.store.source(path).await.unwrap().0.spec;
+        assert_eq!(spec.feed_urls, [url(path)]);
+        assert!(stage.asked(path).len() > old.len(), "{path} is still asked first");
+    }
+}
+
 pub(super) async fn line_23_redirects_end_and_every_hop_is_guarded_and_polite(mut stage: Stage) {
     stage.set(|config| config.hosts.delay = "10s".parse().unwrap()).await;
     let newsroom = &stage.world.newsroom;

@@ -220,7 +220,8 @@ fn instant(date: Date, clock: Clock, offset_seconds: i32) -> Option<Ts> {
         return None;
     }
     let seconds = date.0 * 86_400 + clock.hour * 3_600 + clock.minute * 60 + clock.second - offset;
-    let ms = seconds * 1_000 + i64::from(clock.ms);
+    // The end of the year 9999, a common way to say never, is more than can be written down.
+    let ms = (seconds * 1_000 + i64::from(clock.ms)).min(Timestamp::MAX.as_second() * 1_000);
     Timestamp::from_millisecond(ms).is_ok().then_some(Ts::from_ms(ms))
 }
 
@@ -473,6 +474,7 @@ mod tests {
     fn iso_8601_and_its_profiles() {
         for (text, expected) in [
             ("2009-04-08T14:25:12Z", "2009-04-08T14:25:12Z"),
+            ("9999-12-31T23:59:59Z", "9999-12-30T22:00:00Z"),
             ("2004-06-02T19:07:55-04:00", "2004-06-02T23:07:55Z"),
             ("2009-12-08T16:59:02.563-0800", "2009-12-09T00:59:02.563Z"),
             ("2018-01-06 08:00", "2018-01-06T08:00:00Z"),

@@ -27,7 +27,7 @@ pub(super) struct Head {
     pub(super) makers: Makers,
     /// After the syndication module: minutes of the period, and how often in it.
     period: Option<u32>,
-    frequency: Option<u32>,
+    frequency: Option<f64>,
 }
 
 impl Head {
@@ -43,8 +43,8 @@ impl Head {
         feed.rights = found.rights.take();
         feed.self_link = found.self_link.take();
         (feed.byline, feed.authors) = found.makers.take();
-        let frequency = found.frequency.filter(|times| *times > 0).unwrap_or(1);
-        feed.update_minutes = found.period.map(|minutes| (minutes / frequency).max(1));
+        let frequency = found.frequency.filter(|times| *times > 0.0).unwrap_or(1.0);
+        feed.update_minutes = found.period.map(|period| minutes(f64::from(period) / frequency));
         let mut unread = Vec::new();
         (feed.published, _) = super::draft::dated(found.published.take(), &mut unread);
         (feed.updated, _) = super::draft::dated(found.updated.take(), &mut unread);
@@ -157,21 +157,13 @@ impl<'a> Walk<'a> {
             }
             (Ns::Dc, "date" | "modified") => self.head.updated.offer(2, leaf.line()),
             (Ns::Core, "ttl") => {
-                self.feed.ttl = leaf.number();
+                self.feed.ttl = leaf.number().filter(|it: &f64| *it >= 0.0).map(minutes);
                 if self.feed.ttl.is_none() {
                     self.feed.warn(Fault::BadNumber, &leaf.line().unwrap_or_default());
                 }
             }
             (Ns::Syndication, "updateperiod") => {
-                self.head.period =
-                    match leaf.line().unwrap_or_default().to_ascii_lowercase().as_str() {
-                        "hourly" => Some(60),
-                        "daily" => Some(1_440),
-                        "weekly" => Some(10_080),
-                        "monthly" => Some(43_200),
-                        "yearly" => Some(525_600),
-                        _ => None,
-                    };
+                self.head.period = period(&leaf.line().unwrap_or_default());
             }
             (Ns::Syndication, "updatefrequency") => self.head.frequency = leaf.number(),
             (Ns::Syndication, "updatebase") => {
@@ -287,6 +279,19 @@ pub(super) fn truth(leaf: &Leaf<'_>) -> Option<bool> {
         "no" | "false" | "clean" => Some(false),
         _ => None,
     }
+}
+
+/// Minutes of a period by its English name, however it ends: `dayly` is as common as it is wrong.
+fn period(name: &str) -> Option<u32> {
+    let name = name.to_ascii_lowercase();
+    let periods =
+        [("hour", 60), ("da", 1_440), ("week", 10_080), ("month", 43_200), ("year", 525_600)];
+    periods.into_iter().find_map(|(start, minutes)| name.starts_with(start).then_some(minutes))
+}
+
+/// Whole minutes, never fewer; what is too many for the type is the most that it holds.
+fn minutes(exact: f64) -> u32 {
+    exact.ceil() as u32
 }
 
 /// The day of the week by its English name, 0 for Monday.

@@ -391,6 +391,37 @@ proptest! {
 }
 
 #[test]
+fn a_pace_that_is_written_wrongly_is_read_as_it_was_meant() {
+    let pace = |inner: &str| {
+        let feed = read(&format!("<rss version='2.0'><channel>{inner}</channel></rss>"));
+        (feed.ttl, feed.update_minutes)
+    };
+    let often = |period: &str, times: &str| {
+        pace(&format!(
+            "<sy:updatePeriod>{period}</sy:updatePeriod>\
+             <sy:updateFrequency>{times}</sy:updateFrequency>"
+        ))
+        .1
+    };
+    for (ttl, minutes) in [
+        ("0", Some(0)),
+        ("0.1", Some(1)),
+        ("60.0", Some(60)),
+        ("99999999999999", Some(u32::MAX)),
+        ("-5", None),
+        ("NaN", None),
+        ("soon", None),
+    ] {
+        assert_eq!(pace(&format!("<ttl>{ttl}</ttl>")).0, minutes, "{ttl}");
+    }
+    assert_eq!(often("dayly", "1"), Some(1_440));
+    assert_eq!(often("hourly", "300"), Some(1));
+    assert_eq!(often("hourly", "0.1"), Some(600));
+    assert_eq!(often("weekly", "0"), Some(10_080));
+    assert_eq!(often("now and then", "2"), None);
+}
+
+#[test]
 fn what_feeds_say_of_their_rhythm_and_their_pages() {
     let feed = read(
         "<rss version='2.0'><channel><ttl>often</ttl><skipDays><day>Mon</day><day>monday</day></skipDays>\
