@@ -70,8 +70,12 @@ async fn every_record_is_checked_against_its_digest_and_the_index() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[usize::try_from(first.offset).unwrap() + 40] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let found = verified(&world).await;
-    assert!(found.problems.iter().any(|problem| problem.code == "damaged"), "{found:?}");
+    let (records, found) = (found.records, verified(&world).await);
+    let mut problems: Vec<_> = found.problems.iter().map(|p| (p.code, p.offset)).collect();
+    problems.retain(|(code, _)| *code != "revisit");
+    let (hit, moved) = (Some(first.offset), second.raw.map(|raw| raw.offset + 1));
+    assert_eq!(problems, [("damaged", hit), ("index", hit), ("index", moved)], "{found:?}");
+    assert_eq!(found.records, records - 1, "what stands behind the damage is checked too");
     fs::remove_file(&path).unwrap();
     let found = verified(&world).await;
     assert!(found.problems.iter().all(|problem| problem.code == "missing"), "{found:?}");

@@ -5,6 +5,7 @@
 //! decoded or re-encoded on its way in.
 
 mod http;
+mod pieces;
 mod read;
 mod write;
 
@@ -16,7 +17,8 @@ use sha1::Sha1;
 use sha1::digest::Digest as _;
 
 pub use http::{HttpHead, request_head, response_head};
-pub use read::{Fields, Member, OwnedRecord, Scan, WarcError, read_member, scan, valid_prefix};
+pub use pieces::{Piece, Pieces, pieces};
+pub use read::{Fields, Member, OwnedRecord, Scan, WarcError, read_member, scan};
 pub use write::member;
 
 use crate::date::Ts;
