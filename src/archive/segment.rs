@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use feedmill_formats::warc::{self, Digest, Piece, Record, RecordType, Revisit, RevisitProfile};
 
 use super::{ArchiveError, OPEN};
+use crate::db::private;
 use crate::model::{Exchange, FetchId, RawRef, Truncation, Ts, new_uuid};
 
 pub(super) const SUFFIX: &str = ".warc.gz";
@@ -55,7 +56,7 @@ impl Segment {
         let id = new_uuid(now);
         let name = format!("feedmill-{stamp}-{}{SUFFIX}", id.simple());
         let path = dir.join(format!("{name}{OPEN}"));
-        let file = OpenOptions::new()
+        let file = private::options()
             .create_new(true)
             .append(true)
             .open(&path)

@@ -241,6 +241,25 @@ fn segments_end_by_size_and_by_age() {
 }
 
 #[test]
+fn only_we_may_read_what_is_kept() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let root = tempfile::tempdir().unwrap();
+    let (dir, beside) = (root.path().join("archive"), root.path().join("beside"));
+    let archive = Archive::open(settings(&dir), clock()).unwrap();
+    let raw = archive.append(&exchange(1)).unwrap();
+    carry(&dir, &beside, &[(raw.segment, raw.offset + raw.length)]).unwrap();
+    archive.close().unwrap();
+    let kept = [files(&dir).remove(0), files(&beside).remove(0)];
+    assert_eq!([&dir, &beside].map(|dir| mode(dir)), [0o700; 2]);
+    assert_eq!(kept.each_ref().map(|file| mode(file)), [0o600; 2]);
+    // As an earlier version left it.
+    fs::set_permissions(&kept[0], fs::Permissions::from_mode(0o644)).unwrap();
+    Archive::open(settings(&dir), clock()).unwrap();
+    assert_eq!(mode(&kept[0]), 0o600);
+}
+
+#[test]
 fn a_copy_is_what_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let archive = Archive::open(settings(dir.path()), clock()).unwrap();
