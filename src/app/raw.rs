@@ -85,7 +85,7 @@ pub struct Exported {
 pub async fn export(
     store: &dyn Store,
     reader: &Reader,
-    mut filter: FetchFilter,
+    filter: FetchFilter,
     (agent, now): (&str, Ts),
     file: &Path,
     watch: &mut (dyn FnMut(u64) + Send),
@@ -96,11 +96,29 @@ pub async fn export(
     let mut partial = file.as_os_str().to_owned();
     partial.push(".partial");
     let partial = Path::new(&partial);
-    let mut out = BufWriter::new(File::create(partial).map_err(RawError::io(partial))?);
-    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(RawError::io(partial));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let info = archive::warcinfo(&name, agent, now);
-    put(&info)?;
+    let written = write(store, reader, filter, &info, partial, watch).await;
+    let done = written
+        .and_then(|done| fs::rename(partial, file).map_err(RawError::io(file)).map(|()| done));
+    if done.is_err() {
+        // What is left of it is of no use; that it cannot be removed is not what went wrong.
+        drop(fs::remove_file(partial));
+    }
+    done
+}
+
+async fn write(
+    store: &dyn Store,
+    reader: &Reader,
+    mut filter: FetchFilter,
+    info: &[u8],
+    partial: &Path,
+    watch: &mut (dyn FnMut(u64) + Send),
+) -> Result<Exported, RawError> {
+    let mut out = BufWriter::new(File::create(partial).map_err(RawError::io(partial))?);
+    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(RawError::io(partial));
+    put(info)?;
     let mut done = Exported { bytes: info.len() as u64, ..Exported::default() };
     filter.limit = PAGE;
     loop {
@@ -126,7 +144,7 @@ pub async fn export(
         }
     }
     let out = out.into_inner().map_err(|error| RawError::io(partial)(error.into_error()))?;
-    out.sync_all().and_then(|()| fs::rename(partial, file)).map_err(RawError::io(file))?;
+    out.sync_all().map_err(RawError::io(partial))?;
     Ok(done)
 }
 

@@ -104,6 +104,14 @@ async fn an_export_needs_no_other_file() {
     assert_eq!(count(RecordType::Response), done.records);
     assert_eq!(count(RecordType::Request), done.records);
     assert_eq!(export().await.unwrap_err().code(), "exists");
+
+    // One that fails at its end leaves nothing behind.
+    let taken = world.dir().join("taken.warc.gz");
+    let mut take = |_| drop(fs::create_dir(&taken));
+    let by = ("test", world.start);
+    let failed = raw::export(&*world.store, &reader, filter.clone(), by, &taken, &mut take).await;
+    assert_eq!(failed.unwrap_err().code(), "unwritable");
+    assert!(!world.dir().join("taken.warc.gz.partial").exists());
 }
 
 /// A clock that stands still, so many days after the work.
