@@ -305,10 +305,22 @@ async fn the_command_line_shows_bytes_and_says_when_they_are_gone() {
     assert!(!gone.status.success() && told.contains("no longer kept"), "{told}");
 }
 
-/// A bucket of its own on the service that `FEEDMILL_TEST_S3` names; `None` where there is none.
+/// What a variable names; `None` when tests that need it are to be left out.
+fn service(variable: &str, what: &str) -> Option<String> {
+    match std::env::var(variable) {
+        Ok(off) if off == "off" => None,
+        Ok(named) => Some(named),
+        Err(_) => panic!(
+            "this test needs {what}: run scripts/test, which sees to it, or name one in {variable} \
+             (`off` leaves such tests out)"
+        ),
+    }
+}
+
+/// A bucket of its own on the service that `FEEDMILL_TEST_S3` names.
 fn bucket() -> Option<(String, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let endpoint = std::env::var("FEEDMILL_TEST_S3").ok().filter(|at| at != "off")?;
+    let endpoint = service("FEEDMILL_TEST_S3", "a bucket service")?;
     let name = format!("b{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let host = endpoint.trim_start_matches("http://");
     let mut service = TcpStream::connect(host).unwrap();
@@ -397,9 +409,9 @@ async fn a_bucket_that_is_away_holds_up_nothing() {
     reader.stored(fetch.raw.as_ref().unwrap()).await.unwrap();
 }
 
-/// Another's reader of WARC files, which `FEEDMILL_TEST_WARCIO` names; `None` where there is none.
+/// Another's reader of WARC files, which `FEEDMILL_TEST_WARCIO` names.
 fn warcio(args: &[&str]) -> Option<Vec<u8>> {
-    let program = std::env::var("FEEDMILL_TEST_WARCIO").ok().filter(|name| name != "off")?;
+    let program = service("FEEDMILL_TEST_WARCIO", "the program warcio")?;
     let output = std::process::Command::new(program).args(args).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {told}{output:?}");
