@@ -98,7 +98,7 @@ fn told(source: &str, changes: &Changes, out: &Out) -> String {
         let name = format!("  {name}");
         [name, text::number(fields.gained), text::number(fields.changed), text::number(fields.lost)]
     }));
-    if changes.is_empty() && changes.articles.lost == 0 {
+    if changes.is_empty() && changes.entries.lost + changes.articles.lost == 0 {
         return format!("{head}; nothing is different");
     }
     format!("{head}\n\n{}", out.table(["what", "new", "changed", "lost"], rows.collect()))

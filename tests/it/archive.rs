@@ -16,9 +16,12 @@ use feedmill::archive::{Archive, Settings};
 use feedmill::clock::Clock;
 use feedmill::db::Connection;
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{EventKind, Exchange, FetchRecord, Headers, Kind, Truncation, Ts, new_uuid};
+use feedmill::model::{
+    Code, EventKind, Exchange, FetchRecord, Headers, Kind, Truncation, Ts, new_uuid,
+};
 use feedmill::store::{FetchFilter, Store};
 use feedmill_formats::warc::{self, RecordType};
+use feedmill_newsroom::{Fault, Span};
 use serde_json::Value;
 
 use crate::support::World;
@@ -208,7 +211,8 @@ async fn replay_brings_back_what_an_earlier_reader_missed_and_asks_nobody() {
     let (replay, all) = replay_of(&world).await;
     for changes in survey(&replay, &all).await {
         assert!(changes.documents > 0);
-        assert_eq!((changes.count(), changes.articles.lost), (0, 0), "{changes:?}");
+        let lost = (changes.entries.lost, changes.articles.lost);
+        assert_eq!((changes.count(), lost), (0, (0, 0)), "{changes:?}");
     }
     // What an earlier version might have left.
     let damage = Connection::open(world.config.database_path()).unwrap();
@@ -253,6 +257,38 @@ async fn replay_brings_back_what_an_earlier_reader_missed_and_asks_nobody() {
     assert_eq!(kinds, expected);
     assert_eq!(world.newsroom.counters().requests, requests, "nobody was asked");
     assert_eq!(world.tasks(TaskFilter::default()).await, tasks, "no task was touched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_counts_what_is_no_longer_found() {
+    let mut world = World::new(2, 3).await;
+    // One page is reached by a redirect.
+    let publisher = &world.newsroom.publishers()[0];
+    let mut stories = world.newsroom.published(i64::MAX).into_iter();
+    let story = stories.find(|story| story.publisher == 0).unwrap().url;
+    let path = story.strip_prefix(&publisher.url("")).unwrap();
+    world.newsroom.misbehave(&publisher.host, path, Fault::RedirectChain(1), Span::Always);
+    world.follow().await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
+    let totals = world.store.totals().await.unwrap();
+    assert_eq!(world.task(&story).await.last_error, Some(Code::Redirect));
+    let of = |changes: &[Changes]| {
+        let sum = |pick: fn(&Changes) -> u64| changes.iter().map(pick).sum::<u64>();
+        (sum(|changes| changes.entries.lost), sum(|changes| changes.articles.lost))
+    };
+    let (replay, all) = replay_of(&world).await;
+    assert_eq!(of(&survey(&replay, &all).await), (0, 0));
+    // An entry that an earlier reader found in a document, and this one does not.
+    let conn = Connection::open(world.config.database_path()).unwrap();
+    let other = "UPDATE entry SET id = randomblob(32), link_hash = NULL
+        WHERE row = (SELECT min(row) FROM entry)";
+    conn.execute_batch(other).unwrap();
+    assert_eq!(of(&survey(&replay, &all).await), (1, 0));
+    // A reader for whom every document is too large.
+    world.config.fetch.max_decoded = "1B".parse().unwrap();
+    let (replay, all) = replay_of(&world).await;
+    assert_eq!(of(&survey(&replay, &all).await), (totals.entries, totals.articles));
 }
 
 #[tokio::test(flavor = "multi_thread")]
