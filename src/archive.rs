@@ -47,7 +47,7 @@ pub struct Settings {
     pub segment_size: u64,
     /// A segment is closed when it is older.
     pub segment_age: Duration,
-    /// 1 to 9.
+    /// 1 to 9; answers that came compressed take 1.
     pub gzip_level: u32,
     /// Who wrote them, for `warcinfo`.
     pub agent: String,

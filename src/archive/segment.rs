@@ -193,6 +193,10 @@ pub(super) fn members(
     level: u32,
 ) -> (Vec<u8>, Vec<u8>) {
     let response_id = record_id(exchange.id);
+    let coding = exchange.headers.get("content-encoding");
+    let is_coded = coding.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity"));
+    // What came compressed hardly shrinks, however hard one tries.
+    let hard = if is_coded { level.min(1) } else { level };
     let whole = exchange.truncated.is_none();
     let head =
         warc::response_head(exchange.status, &exchange.reason, exchange.headers.lines(), whole);
@@ -217,7 +221,7 @@ pub(super) fn members(
             });
         }
     }
-    (warc::member(&response, level), request(exchange, &response_id, warcinfo, level))
+    (warc::member(&response, hard), request(exchange, &response_id, warcinfo, level))
 }
 
 fn request(exchange: &Exchange, response_id: &str, warcinfo: &str, level: u32) -> Vec<u8> {

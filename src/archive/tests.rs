@@ -241,6 +241,21 @@ fn segments_end_by_size_and_by_age() {
 }
 
 #[test]
+fn what_came_compressed_is_not_compressed_hard_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let hardest = Settings { gzip_level: 9, ..settings(dir.path()) };
+    let archive = Archive::open(hardest, clock()).unwrap();
+    let length = |n: usize, coding: &str| {
+        let headers = Headers(vec![("Content-Encoding".into(), coding.into())]);
+        // It is not: so one can see how hard it is compressed.
+        let raw = archive.append(&Exchange { headers, ..page(n, n) }).unwrap();
+        assert_eq!(stored(dir.path(), &raw).unwrap().body, page(n, n).body);
+        raw.length
+    };
+    assert!(length(1, "gzip") > length(2, "identity"));
+}
+
+#[test]
 fn only_we_may_read_what_is_kept() {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
