@@ -114,5 +114,12 @@ fn warc(data: &[u8]) {
             break;
         }
     }
-    assert!(warc::valid_prefix(data).is_ok_and(|length| length <= data.len() as u64));
+    let mut end = 0;
+    for piece in warc::pieces(std::io::Cursor::new(data)) {
+        assert!(piece.is_ok(), "memory can be read");
+        let Ok(warc::Piece::Record(member)) = piece else { continue };
+        assert!(member.offset >= end);
+        end = member.offset + member.length;
+    }
+    assert!(end <= data.len() as u64);
 }

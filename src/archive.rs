@@ -24,6 +24,7 @@ use std::time::Duration;
 use feedmill_formats::warc::Digest;
 
 use crate::clock::Clock;
+use crate::db::private;
 use crate::model::{Exchange, RawRef, Ts, new_uuid};
 use segment::{Known, Segment, sync_dir};
 
@@ -46,7 +47,7 @@ pub struct Settings {
     pub segment_size: u64,
     /// A segment is closed when it is older.
     pub segment_age: Duration,
-    /// 1 to 9.
+    /// 1 to 9; answers that came compressed take 1.
     pub gzip_level: u32,
     /// Who wrote them, for `warcinfo`.
     pub agent: String,
@@ -135,9 +136,10 @@ impl Archive {
     /// Opens the directory, and repairs what a crash left.
     pub fn open(settings: Settings, clock: Clock) -> Result<Self, ArchiveError> {
         let dir = &settings.dir;
-        fs::create_dir_all(dir).map_err(ArchiveError::io(dir))?;
+        private::make_dir(dir).map_err(ArchiveError::io(dir))?;
         for entry in fs::read_dir(dir).map_err(ArchiveError::io(dir))? {
             let path = entry.map_err(ArchiveError::io(dir))?.path();
+            private::tighten(&path).map_err(ArchiveError::io(&path))?;
             if path.extension().is_some_and(|ext| ext == "open") {
                 segment::repair(&path)?;
             }

@@ -1,5 +1,5 @@
-//! Connections: the embedded database's writer and readers, PostgreSQL's pool, migrations, and the
-//! lock of a directory.
+//! Connections: the embedded database's writer and readers, PostgreSQL's pool, migrations, the lock
+//! of a directory, and who may read its files.
 //!
 //! No SQL of the product lives here; it is beside the code that means something by it.
 
@@ -7,6 +7,7 @@ pub mod backup;
 mod lock;
 pub mod migrate;
 pub(crate) mod postgres;
+pub mod private;
 mod sqlite;
 pub mod transfer;
 

@@ -19,8 +19,9 @@ use crate::frontier::{
     SubmitReport, Sweep, TaskFilter,
 };
 use crate::model::{
-    Access, ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchRecord, Known, Lane,
-    Lease, LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, Task, TaskId, Ts,
+    Access, ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchId, FetchRecord,
+    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, Task, TaskId,
+    Ts,
 };
 
 pub use postgres::PgStore;
@@ -204,6 +205,13 @@ pub trait Store: Frontier {
 
     /// An article and its text.
     async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError>;
+
+    /// Entries of a feed whose kept form came with that fetch or a later one, each with its fetch.
+    async fn entries_since(
+        &self,
+        feed: TaskId,
+        fetch: FetchId,
+    ) -> Result<Vec<(EntryId, FetchId)>, DbError>;
 
     /// An entry.
     async fn entry(&self, id: EntryId) -> Result<Option<EntryRow>, DbError>;

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use feedmill_formats::warc::{self, Digest, Member, RecordType};
+use feedmill_formats::warc::{self, Digest, Member, Piece, RecordType};
 use serde::Serialize;
 
 use crate::archive::{self, Archive, ArchiveError, Reader};
@@ -85,7 +85,7 @@ pub struct Exported {
 pub async fn export(
     store: &dyn Store,
     reader: &Reader,
-    mut filter: FetchFilter,
+    filter: FetchFilter,
     (agent, now): (&str, Ts),
     file: &Path,
     watch: &mut (dyn FnMut(u64) + Send),
@@ -96,11 +96,29 @@ pub async fn export(
     let mut partial = file.as_os_str().to_owned();
     partial.push(".partial");
     let partial = Path::new(&partial);
-    let mut out = BufWriter::new(File::create(partial).map_err(RawError::io(partial))?);
-    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(RawError::io(partial));
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let info = archive::warcinfo(&name, agent, now);
-    put(&info)?;
+    let written = write(store, reader, filter, &info, partial, watch).await;
+    let done = written
+        .and_then(|done| fs::rename(partial, file).map_err(RawError::io(file)).map(|()| done));
+    if done.is_err() {
+        // What is left of it is of no use; that it cannot be removed is not what went wrong.
+        drop(fs::remove_file(partial));
+    }
+    done
+}
+
+async fn write(
+    store: &dyn Store,
+    reader: &Reader,
+    mut filter: FetchFilter,
+    info: &[u8],
+    partial: &Path,
+    watch: &mut (dyn FnMut(u64) + Send),
+) -> Result<Exported, RawError> {
+    let mut out = BufWriter::new(File::create(partial).map_err(RawError::io(partial))?);
+    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(RawError::io(partial));
+    put(info)?;
     let mut done = Exported { bytes: info.len() as u64, ..Exported::default() };
     filter.limit = PAGE;
     loop {
@@ -126,7 +144,7 @@ pub async fn export(
         }
     }
     let out = out.into_inner().map_err(|error| RawError::io(partial)(error.into_error()))?;
-    out.sync_all().and_then(|()| fs::rename(partial, file)).map_err(RawError::io(file))?;
+    out.sync_all().map_err(RawError::io(partial))?;
     Ok(done)
 }
 
@@ -191,13 +209,13 @@ pub async fn verify(
         let open = !reader.dir().join(segment).exists() && reader.is_open(segment);
         let (name, walked) = (segment.clone(), move || walk(file));
         let walked = tokio::task::spawn_blocking(walked).await;
-        let (members, torn) = walked.map_err(|error| DbError::Engine(error.to_string()))?;
+        let (members, gaps) = walked.map_err(|error| DbError::Engine(error.to_string()))?;
         sum.segments += 1;
         sum.records += members.len() as u64;
+        let end = members.last().map_or(0, |last| last.offset + last.length);
         // The end of a segment that is being written may be half a record.
-        if let Some(error) = torn.filter(|_| !open) {
-            let end = members.last().map_or(0, |last| last.offset + last.length);
-            sum.problems.push(problem(&name, Some(end), "damaged", error));
+        for (offset, error) in gaps.into_iter().filter(|(offset, _)| !open || *offset < end) {
+            sum.problems.push(problem(&name, Some(offset), "damaged", error));
         }
         compare(&name, &rows, &members, &mut sum);
     }
@@ -218,16 +236,20 @@ async fn rows_of(store: &dyn Store, segment: &str) -> Result<Vec<FetchRecord>, D
     store.find_fetches(FetchFilter { segment, limit: usize::MAX, ..FetchFilter::default() }).await
 }
 
-/// All whole records of a segment, and what ends them early.
-fn walk(file: File) -> (Vec<Member>, Option<String>) {
-    let mut members = Vec::new();
-    for member in warc::scan(file) {
-        match member {
-            Ok(member) => members.push(member),
-            Err(error) => return (members, Some(error.to_string())),
+/// All whole records of a segment, and where there is something else.
+fn walk(file: File) -> (Vec<Member>, Vec<(u64, String)>) {
+    let (mut members, mut gaps) = (Vec::<Member>::new(), Vec::new());
+    for piece in warc::pieces(file) {
+        match piece {
+            Ok(Piece::Record(member)) => members.push(member),
+            Ok(Piece::Gap { offset, error }) => gaps.push((offset, error.to_string())),
+            Err(error) => {
+                let end = members.last().map_or(0, |last| last.offset + last.length);
+                gaps.push((end, error.to_string()));
+            }
         }
     }
-    (members, None)
+    (members, gaps)
 }
 
 /// Both ways: every record is what it says, and every fetch leads to its own.

@@ -5,10 +5,11 @@
 //! as they are. Of what stands in several documents the latest counts, so a second replay finds
 //! nothing to change.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use feedmill_formats::url as web;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,8 +20,8 @@ use crate::db::DbError;
 use crate::frontier::{Cursor, Order, TaskFilter};
 use crate::handle::{self, House, Reply};
 use crate::model::{
-    ArticleFact, EntryFact, Exchange, FetchRecord, Headers, Kind, Known, Lease, LeaseId, Outcome,
-    Response, Source, Task, Ts, Validators,
+    ArticleFact, EntryFact, EntryId, Exchange, FetchId, FetchRecord, Headers, Kind, Known, Lease,
+    LeaseId, Outcome, Response, Source, Task, Ts, UrlHash, Validators,
 };
 use crate::store::{Reread, Store, apply};
 
@@ -204,12 +205,16 @@ impl Replay {
                 && wanted.until.is_none_or(|until| fetch.at < until)
         });
         let mut read = Reread { task, entries: Vec::new(), article: None };
-        let (mut bodies, mut known) = (HashSet::new(), HashSet::new());
+        // Bodies that were looked for, and whether they were there.
+        let mut bodies = HashMap::new();
+        let mut known = HashSet::new();
         for fetch in &fetches {
-            if !bodies.insert(&fetch.body_sha256) {
+            if bodies.contains_key(&fetch.body_sha256) {
                 continue;
             }
-            let Some(stored) = self.stored(fetch).await else {
+            let stored = self.stored(fetch).await;
+            bodies.insert(&fetch.body_sha256, stored.is_some());
+            let Some(stored) = stored else {
                 changes.gone += 1;
                 continue;
             };
@@ -221,11 +226,16 @@ impl Replay {
             if read.task.kind == Kind::Article {
                 match outcome.article {
                     Some(fact) => read.article = Some((at, fact)),
-                    None => self.count_lost(&read.task, fetch, changes).await?,
+                    None => self.count_lost_article(&read.task, fetch, changes).await?,
                 }
                 // A page's last form is what counts.
                 break;
             }
+        }
+        if read.task.kind == Kind::Feed {
+            let is_read = |fetch: &&FetchRecord| bodies.get(&fetch.body_sha256) == Some(&true);
+            let heard = fetches.iter().filter(is_read).map(|fetch| fetch.id).collect();
+            self.count_lost_entries(&read.task, &heard, &known, changes).await?;
         }
         Ok(read)
     }
@@ -262,13 +272,33 @@ impl Replay {
         tokio::task::spawn_blocking(decide).await.map_err(failed)
     }
 
-    async fn count_lost(
+    /// Entries whose kept form came with documents that were read again, and that are not among
+    /// those that were found.
+    async fn count_lost_entries(
+        &self,
+        task: &Task,
+        heard: &HashSet<FetchId>,
+        found: &HashSet<EntryId>,
+        changes: &mut Changes,
+    ) -> Result<(), DbError> {
+        let Some(first) = heard.iter().min() else { return Ok(()) };
+        let kept = self.store.entries_since(task.id, *first).await?;
+        let lost =
+            kept.iter().filter(|(entry, fetch)| heard.contains(fetch) && !found.contains(entry));
+        changes.entries.lost += lost.count() as u64;
+        Ok(())
+    }
+
+    /// A page is kept under the address that it was served from, which a redirect may have led to.
+    async fn count_lost_article(
         &self,
         task: &Task,
         fetch: &FetchRecord,
         changes: &mut Changes,
     ) -> Result<(), DbError> {
-        let kept = self.store.article(task.url_hash).await?;
+        let id = web::parse(&fetch.url)
+            .map_or(task.url_hash, |url| UrlHash::of(&web::key(&url, &self.house.key)));
+        let kept = self.store.article(id).await?;
         let is_its = kept.is_some_and(|(row, _)| row.fetch == Some(fetch.id));
         changes.articles.lost += u64::from(is_its);
         Ok(())

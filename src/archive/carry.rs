@@ -9,6 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{ArchiveError, OPEN, sync_dir};
+use crate::db::private;
 
 /// What became of the segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,7 +25,7 @@ pub struct Carried {
 /// Brings segments from one directory to another, each up to the length that is referred to.
 /// Those that are there already stay as they are.
 pub fn carry(from: &Path, to: &Path, wanted: &[(String, u64)]) -> Result<Carried, ArchiveError> {
-    fs::create_dir_all(to).map_err(ArchiveError::io(to))?;
+    private::make_dir(to).map_err(ArchiveError::io(to))?;
     let mut carried = Carried::default();
     for (name, length) in wanted {
         let target = to.join(name);
@@ -79,7 +80,7 @@ fn link_or_copy(from: &Path, to: &Path) -> io::Result<u64> {
 fn copy(from: &Path, to: &Path, length: u64) -> io::Result<u64> {
     let partial = to.with_file_name(format!("{}.partial", name_of(to)));
     let mut source = File::open(from)?.take(length);
-    let mut target = File::create(&partial)?;
+    let mut target = private::options().write(true).create(true).truncate(true).open(&partial)?;
     let copied = io::copy(&mut source, &mut target)?;
     target.sync_all()?;
     fs::rename(&partial, to)?;

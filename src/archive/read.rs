@@ -3,7 +3,7 @@
 //! What is handed out is what was served: a digest that does not fit is an error, and a revisit
 //! comes with the payload that it refers to. Nothing here writes to a segment.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use feedmill_formats::warc::{self, Fields, HttpHead, OwnedRecord, Record, RecordType};
 
 use super::{ArchiveError, OPEN, Remote};
+use crate::db::private;
 use crate::model::{RawRef, Truncation};
 
 /// More than a request takes in a segment.
@@ -147,9 +148,8 @@ impl Reader {
         let gone = || missing(&self.dir, self.remote.as_ref(), segment);
         let remote = self.remote.as_ref().ok_or_else(gone)?;
         let path = self.dir.join(format!("{segment}.fetched-{}", std::process::id()));
-        fs::create_dir_all(&self.dir).map_err(ArchiveError::io(&self.dir))?;
-        let mut options = OpenOptions::new();
-        let mut file = options
+        private::make_dir(&self.dir).map_err(ArchiveError::io(&self.dir))?;
+        let mut file = private::options()
             .read(true)
             .write(true)
             .create(true)

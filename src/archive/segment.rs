@@ -7,9 +7,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use feedmill_formats::warc::{self, Digest, Record, RecordType, Revisit, RevisitProfile};
+use feedmill_formats::warc::{self, Digest, Piece, Record, RecordType, Revisit, RevisitProfile};
 
 use super::{ArchiveError, OPEN};
+use crate::db::private;
 use crate::model::{Exchange, FetchId, RawRef, Truncation, Ts, new_uuid};
 
 pub(super) const SUFFIX: &str = ".warc.gz";
@@ -55,7 +56,7 @@ impl Segment {
         let id = new_uuid(now);
         let name = format!("feedmill-{stamp}-{}{SUFFIX}", id.simple());
         let path = dir.join(format!("{name}{OPEN}"));
-        let file = OpenOptions::new()
+        let file = private::options()
             .create_new(true)
             .append(true)
             .open(&path)
@@ -134,17 +135,36 @@ pub(super) fn sync_dir(dir: &Path) -> Result<(), ArchiveError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(ArchiveError::io(dir))
 }
 
-/// Cuts a segment back to its last whole record and closes it.
+/// Cuts off what follows the last whole record of a segment, and closes it. Damage before that is
+/// told and stays: the records around it can be read.
 pub(super) fn repair(path: &Path) -> Result<(), ArchiveError> {
+    let segment = path.display();
     let mended = || -> io::Result<()> {
-        let good = warc::valid_prefix(io::BufReader::new(File::open(path)?))?;
-        let file = OpenOptions::new().write(true).open(path)?;
-        if file.metadata()?.len() != good {
-            tracing::warn!(segment = %path.display(), good, "cut a torn record off an archive segment");
+        let (mut good, mut gap) = (0, None);
+        for piece in warc::pieces(File::open(path)?) {
+            match piece? {
+                Piece::Gap { offset, error } => gap = Some((offset, error)),
+                Piece::Record(member) => {
+                    good = member.offset + member.length;
+                    if let Some((offset, error)) = gap.take() {
+                        tracing::warn!(
+                            %segment, offset, end = member.offset, %error,
+                            "an archive segment is damaged: `feedmill raw verify` shows what is lost"
+                        );
+                    }
+                }
+            }
+        }
+        if good == 0 {
+            return fs::remove_file(path);
+        }
+        if gap.is_some() {
+            tracing::warn!(%segment, good, "cut a torn record off an archive segment");
+            let file = OpenOptions::new().write(true).open(path)?;
             file.set_len(good)?;
             file.sync_all()?;
         }
-        if good == 0 { fs::remove_file(path) } else { fs::rename(path, path.with_extension("")) }
+        fs::rename(path, path.with_extension(""))
     };
     mended().map_err(ArchiveError::io(path))
 }
@@ -173,6 +193,10 @@ pub(super) fn members(
     level: u32,
 ) -> (Vec<u8>, Vec<u8>) {
     let response_id = record_id(exchange.id);
+    let coding = exchange.headers.get("content-encoding");
+    let is_coded = coding.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity"));
+    // What came compressed hardly shrinks, however hard one tries.
+    let hard = if is_coded { level.min(1) } else { level };
     let whole = exchange.truncated.is_none();
     let head =
         warc::response_head(exchange.status, &exchange.reason, exchange.headers.lines(), whole);
@@ -197,7 +221,7 @@ pub(super) fn members(
             });
         }
     }
-    (warc::member(&response, level), request(exchange, &response_id, warcinfo, level))
+    (warc::member(&response, hard), request(exchange, &response_id, warcinfo, level))
 }
 
 fn request(exchange: &Exchange, response_id: &str, warcinfo: &str, level: u32) -> Vec<u8> {

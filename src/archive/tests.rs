@@ -155,8 +155,8 @@ fn a_segment_cut_at_any_byte_keeps_every_whole_record() {
             assert!(read.is_ok_and(|read| read.body == pages[n].body) || !survived);
         }
         for path in files(crashed.path()) {
-            let good = warc::valid_prefix(File::open(&path).unwrap()).unwrap();
-            assert_eq!(good, path.metadata().unwrap().len(), "nothing torn is left");
+            let mut members = warc::scan(File::open(&path).unwrap());
+            assert!(members.all(|member| member.is_ok()), "nothing torn is left");
             fs::remove_file(path).unwrap();
         }
     }
@@ -194,8 +194,28 @@ fn a_torn_record_is_cut_off_before_the_next_one() {
     stored(dir.path(), &second).unwrap();
     archive.close().unwrap();
     let closed = files(dir.path()).remove(0);
-    let good = warc::valid_prefix(File::open(&closed).unwrap()).unwrap();
-    assert_eq!(good, closed.metadata().unwrap().len());
+    assert!(warc::scan(File::open(&closed).unwrap()).all(|member| member.is_ok()));
+}
+
+#[test]
+fn damage_in_the_middle_costs_one_record_and_only_the_torn_tail_is_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let kept: Vec<_> = (0..3).map(|n| archive.append(&exchange(n)).unwrap()).collect();
+    let last = archive.append(&exchange(3)).unwrap();
+    drop(archive);
+    let open = files(dir.path()).remove(0);
+    let mut bytes = fs::read(&open).unwrap();
+    bytes[usize::try_from(kept[1].offset).unwrap() + 40] ^= 1;
+    bytes.truncate(usize::try_from(last.offset).unwrap() + 40);
+    fs::write(&open, &bytes).unwrap();
+    Archive::open(settings(dir.path()), clock()).unwrap();
+    let closed = files(dir.path()).remove(0);
+    assert_eq!(closed.file_name().unwrap().to_str(), Some(last.segment.as_str()));
+    assert_eq!(fs::read(closed).unwrap(), bytes[..usize::try_from(last.offset).unwrap()]);
+    for (n, raw) in kept.iter().enumerate() {
+        assert_eq!(stored(dir.path(), raw).is_ok(), n != 1, "record {n}");
+    }
 }
 
 #[test]
@@ -218,6 +238,40 @@ fn segments_end_by_size_and_by_age() {
     clock.advance(Duration::from_hours(7));
     archive.rotate().unwrap();
     assert!(closed());
+}
+
+#[test]
+fn what_came_compressed_is_not_compressed_hard_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let hardest = Settings { gzip_level: 9, ..settings(dir.path()) };
+    let archive = Archive::open(hardest, clock()).unwrap();
+    let length = |n: usize, coding: &str| {
+        let headers = Headers(vec![("Content-Encoding".into(), coding.into())]);
+        // It is not: so one can see how hard it is compressed.
+        let raw = archive.append(&Exchange { headers, ..page(n, n) }).unwrap();
+        assert_eq!(stored(dir.path(), &raw).unwrap().body, page(n, n).body);
+        raw.length
+    };
+    assert!(length(1, "gzip") > length(2, "identity"));
+}
+
+#[test]
+fn only_we_may_read_what_is_kept() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let root = tempfile::tempdir().unwrap();
+    let (dir, beside) = (root.path().join("archive"), root.path().join("beside"));
+    let archive = Archive::open(settings(&dir), clock()).unwrap();
+    let raw = archive.append(&exchange(1)).unwrap();
+    carry(&dir, &beside, &[(raw.segment, raw.offset + raw.length)]).unwrap();
+    archive.close().unwrap();
+    let kept = [files(&dir).remove(0), files(&beside).remove(0)];
+    assert_eq!([&dir, &beside].map(|dir| mode(dir)), [0o700; 2]);
+    assert_eq!(kept.each_ref().map(|file| mode(file)), [0o600; 2]);
+    // As an earlier version left it.
+    fs::set_permissions(&kept[0], fs::Permissions::from_mode(0o644)).unwrap();
+    Archive::open(settings(&dir), clock()).unwrap();
+    assert_eq!(mode(&kept[0]), 0o600);
 }
 
 #[test]

@@ -70,6 +70,22 @@ impl Since {
     }
 }
 
+/// From when to when. A window that ends before it begins is a mistake, not an empty answer.
+pub(super) fn window(
+    since: Option<Since>,
+    until: Option<Since>,
+    now: Ts,
+) -> Result<(Option<Ts>, Option<Ts>), Failure> {
+    let at = |given: Option<Since>| given.map(|given| given.from(now));
+    match (at(since), at(until)) {
+        (Some(since), Some(until)) if until <= since => {
+            let message = format!("--until ({until}) is not after --since ({since}): swap them");
+            Err(Failure::usage("empty_window", message))
+        }
+        window => Ok(window),
+    }
+}
+
 pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::List(args) => list(args, context).await,
@@ -215,5 +231,19 @@ mod tests {
         let at = "1970-01-01T00:00:01Z".parse::<Since>().unwrap();
         assert_eq!(at.from(now), Ts::from_ms(1_000));
         assert!("yesterday".parse::<Since>().unwrap_err().contains("such as 2h"));
+    }
+
+    #[test]
+    fn a_window_ends_after_it_begins() {
+        let now = Ts::from_ms(10_000_000);
+        let read = |text: &str| Some(text.parse::<Since>().unwrap());
+        let given = window(read("2h"), read("1h"), now).unwrap();
+        assert_eq!(given, (Some(Ts::from_ms(2_800_000)), Some(Ts::from_ms(6_400_000))));
+        assert_eq!(window(None, None, now).unwrap(), (None, None));
+        for until in ["2h", "3h", "1970-01-01T00:00:01Z"] {
+            let failure = window(read("2h"), read(until), now).unwrap_err();
+            assert_eq!(failure.code, "empty_window");
+            assert!(failure.message.contains("not after --since (1970-01-01T00:46:40Z)"));
+        }
     }
 }

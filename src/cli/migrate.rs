@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Context, Failure, text};
 use crate::config::Config;
-use crate::db::{Connection, DbError, EngineLock, PgDb, migrate};
+use crate::db::{Connection, DbError, EngineLock, PgDb, backup, migrate};
 
 /// Shows and takes the steps of the database's schema
 #[derive(Debug, Subcommand)]
@@ -47,6 +47,7 @@ async fn up(config: &Config) -> Result<Vec<&'static str>, Failure> {
     fs::create_dir_all(dir).map_err(|error| {
         Failure::failed("data_dir", format!("cannot make {}: {error}", dir.display()))
     })?;
+    backup::make(&path);
     let mut conn = connect(config, OpenFlags::SQLITE_OPEN_CREATE)?;
     conn.pragma_update(None, "journal_mode", "WAL").map_err(DbError::from)?;
     Ok(migrate::up(&mut conn)?)

@@ -6,13 +6,13 @@ use clap::Subcommand;
 use feedmill_formats::decode;
 use serde_json::json;
 
-use super::article::Since;
+use super::article::{Since, window};
 use super::meter::Line;
 use super::{Context, Failure, select, text};
 use crate::app::{self, keep, raw};
 use crate::archive::{Stored, Why};
 use crate::config::Level;
-use crate::model::{FetchId, FetchRecord, Ts};
+use crate::model::{FetchId, FetchRecord};
 use crate::store::{FetchFilter, Store};
 
 /// Shows, hands out and checks responses as they came
@@ -191,15 +191,14 @@ fn about(fetch: &FetchRecord, stored: &Stored) -> String {
 }
 
 async fn export(args: &Export, context: &Context) -> Result<(), Failure> {
+    let now = context.clock.now();
+    let (since, until) = window(args.since, args.until, now)?;
     let config = context.load()?.config;
     let store = context.store().await?;
     let source = match &args.source {
         Some(name) => Some(store.source(name).await?.0.id),
         None => None,
     };
-    let now = context.clock.now();
-    let at = |given: Option<Since>| -> Option<Ts> { given.map(|given| given.from(now)) };
-    let (since, until) = (at(args.since), at(args.until));
     let filter = FetchFilter { source, since, until, ..FetchFilter::default() };
     let mut line = Line::new(context);
     let mut watch = |records| line.tell(format!("{} written", text::count(records, "response")));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::article::Since;
+use super::article::{Since, window};
 use super::meter::Line;
 use super::out::Out;
 use super::{Context, Failure, text};
@@ -49,18 +49,14 @@ fn kind(text: &str) -> Result<Kind, String> {
 }
 
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let now = context.clock.now();
+    let (_, until) = window(Some(args.since), args.until, now)?;
     let loaded = context.load()?;
     context.log(&loaded, Level::Warn, None);
     let config = &loaded.config;
     let store = context.store().await?;
     let (source, _) = store.source(&args.source).await?;
-    let now = context.clock.now();
-    let wanted = Wanted {
-        kind: args.kind,
-        since: args.since.from(now),
-        until: args.until.map(|until| until.from(now)),
-        source,
-    };
+    let wanted = Wanted { kind: args.kind, since: args.since.from(now), until, source };
     let replay = Replay::new(config, store, app::reader(config)?);
     let mut line = Line::new(context);
     let mut watch = |documents| line.tell(format!("{} read", text::count(documents, "document")));
@@ -102,7 +98,7 @@ fn told(source: &str, changes: &Changes, out: &Out) -> String {
         let name = format!("  {name}");
         [name, text::number(fields.gained), text::number(fields.changed), text::number(fields.lost)]
     }));
-    if changes.is_empty() && changes.articles.lost == 0 {
+    if changes.is_empty() && changes.entries.lost + changes.articles.lost == 0 {
         return format!("{head}; nothing is different");
     }
     format!("{head}\n\n{}", out.table(["what", "new", "changed", "lost"], rows.collect()))

@@ -12,7 +12,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::transfer::{Phase, Progress};
-use super::{DbError, migrate, transfer};
+use super::{DbError, migrate, private, transfer};
 
 /// Pages that are copied at once.
 const PAGES: std::ffi::c_int = 2_048;
@@ -61,6 +61,7 @@ pub fn copy(from: &Path, to: &Path, watch: &mut dyn FnMut(&Progress)) -> Result<
     let source = look(from)?;
     // The moment is that of the first look; it holds until the connection is closed.
     source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_master")?;
+    make(to);
     let mut target = open(to, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     let backup = Backup::new(&source, &mut target)?;
     loop {
@@ -157,6 +158,13 @@ pub fn rename(path: &Path, name: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes a database file that only we may read, or closes what is there to others: SQLite gives its
+/// files the mode of the first one. What cannot be made cannot be opened either, and that tells why.
+pub fn make(path: &Path) {
+    drop(private::make_file(path));
+    beside(path).iter().for_each(|file| drop(private::tighten(file)));
 }
 
 fn beside(path: &Path) -> [PathBuf; 3] {

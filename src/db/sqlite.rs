@@ -15,7 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
-use super::{DbError, migrate};
+use super::{DbError, backup, migrate};
 
 /// How long to wait for another process that writes, such as one that purges a million tasks.
 const BUSY: Duration = Duration::from_secs(30);
@@ -191,6 +191,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, DbError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    backup::make(path);
     let opened = Connection::open_with_flags(path, flags).and_then(|conn| {
         conn.busy_timeout(BUSY)?;
         conn.set_prepared_statement_cache_capacity(128);

@@ -23,8 +23,8 @@ use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Frontier, Rules};
 use crate::model::{
-    Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, NewSource,
-    RobotsState, Source, TaskId,
+    Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
+    NewSource, RobotsState, Source, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -154,6 +154,14 @@ impl Store for PgStore {
 
     async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError> {
         read::article(&self.db, id).await
+    }
+
+    async fn entries_since(
+        &self,
+        feed: TaskId,
+        fetch: FetchId,
+    ) -> Result<Vec<(EntryId, FetchId)>, DbError> {
+        raw::entries_since(&self.db, feed, fetch).await
     }
 
     async fn entry(&self, id: EntryId) -> Result<Option<EntryRow>, DbError> {

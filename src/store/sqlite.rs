@@ -21,8 +21,8 @@ use crate::db::{Db, DbError};
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Frontier, Rules};
 use crate::model::{
-    Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchRecord, Known, NewSource,
-    RobotsState, Source, TaskId,
+    Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
+    NewSource, RobotsState, Source, TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -131,6 +131,14 @@ impl Store for SqliteStore {
 
     async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError> {
         self.db.read(move |conn| read::article_with_text(conn, id)).await
+    }
+
+    async fn entries_since(
+        &self,
+        feed: TaskId,
+        fetch: FetchId,
+    ) -> Result<Vec<(EntryId, FetchId)>, DbError> {
+        self.db.read(move |conn| raw::entries_since(conn, feed, fetch)).await
     }
 
     async fn entry(&self, id: EntryId) -> Result<Option<EntryRow>, DbError> {

@@ -16,9 +16,12 @@ use feedmill::archive::{Archive, Settings};
 use feedmill::clock::Clock;
 use feedmill::db::Connection;
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{EventKind, Exchange, FetchRecord, Headers, Kind, Truncation, Ts, new_uuid};
+use feedmill::model::{
+    Code, EventKind, Exchange, FetchRecord, Headers, Kind, Truncation, Ts, new_uuid,
+};
 use feedmill::store::{FetchFilter, Store};
 use feedmill_formats::warc::{self, RecordType};
+use feedmill_newsroom::{Fault, Span};
 use serde_json::Value;
 
 use crate::support::World;
@@ -70,8 +73,12 @@ async fn every_record_is_checked_against_its_digest_and_the_index() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[usize::try_from(first.offset).unwrap() + 40] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let found = verified(&world).await;
-    assert!(found.problems.iter().any(|problem| problem.code == "damaged"), "{found:?}");
+    let (records, found) = (found.records, verified(&world).await);
+    let mut problems: Vec<_> = found.problems.iter().map(|p| (p.code, p.offset)).collect();
+    problems.retain(|(code, _)| *code != "revisit");
+    let (hit, moved) = (Some(first.offset), second.raw.map(|raw| raw.offset + 1));
+    assert_eq!(problems, [("damaged", hit), ("index", hit), ("index", moved)], "{found:?}");
+    assert_eq!(found.records, records - 1, "what stands behind the damage is checked too");
     fs::remove_file(&path).unwrap();
     let found = verified(&world).await;
     assert!(found.problems.iter().all(|problem| problem.code == "missing"), "{found:?}");
@@ -100,6 +107,14 @@ async fn an_export_needs_no_other_file() {
     assert_eq!(count(RecordType::Response), done.records);
     assert_eq!(count(RecordType::Request), done.records);
     assert_eq!(export().await.unwrap_err().code(), "exists");
+
+    // One that fails at its end leaves nothing behind.
+    let taken = world.dir().join("taken.warc.gz");
+    let mut take = |_| drop(fs::create_dir(&taken));
+    let by = ("test", world.start);
+    let failed = raw::export(&*world.store, &reader, filter.clone(), by, &taken, &mut take).await;
+    assert_eq!(failed.unwrap_err().code(), "unwritable");
+    assert!(!world.dir().join("taken.warc.gz.partial").exists());
 }
 
 /// A clock that stands still, so many days after the work.
@@ -196,7 +211,8 @@ async fn replay_brings_back_what_an_earlier_reader_missed_and_asks_nobody() {
     let (replay, all) = replay_of(&world).await;
     for changes in survey(&replay, &all).await {
         assert!(changes.documents > 0);
-        assert_eq!((changes.count(), changes.articles.lost), (0, 0), "{changes:?}");
+        let lost = (changes.entries.lost, changes.articles.lost);
+        assert_eq!((changes.count(), lost), (0, (0, 0)), "{changes:?}");
     }
     // What an earlier version might have left.
     let damage = Connection::open(world.config.database_path()).unwrap();
@@ -241,6 +257,38 @@ async fn replay_brings_back_what_an_earlier_reader_missed_and_asks_nobody() {
     assert_eq!(kinds, expected);
     assert_eq!(world.newsroom.counters().requests, requests, "nobody was asked");
     assert_eq!(world.tasks(TaskFilter::default()).await, tasks, "no task was touched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replay_counts_what_is_no_longer_found() {
+    let mut world = World::new(2, 3).await;
+    // One page is reached by a redirect.
+    let publisher = &world.newsroom.publishers()[0];
+    let mut stories = world.newsroom.published(i64::MAX).into_iter();
+    let story = stories.find(|story| story.publisher == 0).unwrap().url;
+    let path = story.strip_prefix(&publisher.url("")).unwrap();
+    world.newsroom.misbehave(&publisher.host, path, Fault::RedirectChain(1), Span::Always);
+    world.follow().await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
+    let totals = world.store.totals().await.unwrap();
+    assert_eq!(world.task(&story).await.last_error, Some(Code::Redirect));
+    let of = |changes: &[Changes]| {
+        let sum = |pick: fn(&Changes) -> u64| changes.iter().map(pick).sum::<u64>();
+        (sum(|changes| changes.entries.lost), sum(|changes| changes.articles.lost))
+    };
+    let (replay, all) = replay_of(&world).await;
+    assert_eq!(of(&survey(&replay, &all).await), (0, 0));
+    // An entry that an earlier reader found in a document, and this one does not.
+    let conn = Connection::open(world.config.database_path()).unwrap();
+    let other = "UPDATE entry SET id = randomblob(32), link_hash = NULL
+        WHERE row = (SELECT min(row) FROM entry)";
+    conn.execute_batch(other).unwrap();
+    assert_eq!(of(&survey(&replay, &all).await), (1, 0));
+    // A reader for whom every document is too large.
+    world.config.fetch.max_decoded = "1B".parse().unwrap();
+    let (replay, all) = replay_of(&world).await;
+    assert_eq!(of(&survey(&replay, &all).await), (totals.entries, totals.articles));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,10 +341,22 @@ async fn the_command_line_shows_bytes_and_says_when_they_are_gone() {
     assert!(!gone.status.success() && told.contains("no longer kept"), "{told}");
 }
 
-/// A bucket of its own on the service that `FEEDMILL_TEST_S3` names; `None` where there is none.
+/// What a variable names; `None` when tests that need it are to be left out.
+fn service(variable: &str, what: &str) -> Option<String> {
+    match std::env::var(variable) {
+        Ok(off) if off == "off" => None,
+        Ok(named) => Some(named),
+        Err(_) => panic!(
+            "this test needs {what}: run scripts/test, which sees to it, or name one in {variable} \
+             (`off` leaves such tests out)"
+        ),
+    }
+}
+
+/// A bucket of its own on the service that `FEEDMILL_TEST_S3` names.
 fn bucket() -> Option<(String, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let endpoint = std::env::var("FEEDMILL_TEST_S3").ok().filter(|at| at != "off")?;
+    let endpoint = service("FEEDMILL_TEST_S3", "a bucket service")?;
     let name = format!("b{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let host = endpoint.trim_start_matches("http://");
     let mut service = TcpStream::connect(host).unwrap();
@@ -385,9 +445,9 @@ async fn a_bucket_that_is_away_holds_up_nothing() {
     reader.stored(fetch.raw.as_ref().unwrap()).await.unwrap();
 }
 
-/// Another's reader of WARC files, which `FEEDMILL_TEST_WARCIO` names; `None` where there is none.
+/// Another's reader of WARC files, which `FEEDMILL_TEST_WARCIO` names.
 fn warcio(args: &[&str]) -> Option<Vec<u8>> {
-    let program = std::env::var("FEEDMILL_TEST_WARCIO").ok().filter(|name| name != "off")?;
+    let program = service("FEEDMILL_TEST_WARCIO", "the program warcio")?;
     let output = std::process::Command::new(program).args(args).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {told}{output:?}");

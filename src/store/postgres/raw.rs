@@ -8,7 +8,9 @@ use crate::db::postgres::{Given, column, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::Rules;
 use crate::frontier::postgres::{int, lock, maybe, named, narrow, now, queue_ids};
-use crate::model::{Code, EntryFact, EntryRow, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
+use crate::model::{
+    Code, EntryFact, EntryId, EntryRow, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts,
+};
 use crate::store::apply;
 use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id};
 
@@ -69,6 +71,20 @@ pub(super) async fn find(db: &PgDb, filter: &FetchFilter) -> Result<Vec<FetchRec
         conditions.join(" AND ")
     );
     rows(&db.client().await?, &sql, &given).await?.iter().map(read_fetch).collect()
+}
+
+pub(super) async fn entries_since(
+    db: &PgDb,
+    feed: TaskId,
+    fetch: FetchId,
+) -> Result<Vec<(EntryId, FetchId)>, DbError> {
+    let sql = "SELECT id, fetch_id FROM entry WHERE feed_id = $1 AND fetch_id >= $2";
+    let read = |row: &Row| {
+        let id = EntryId(read::hash("entry", row, 0)?);
+        Ok((id, FetchId::from_bytes(read::hash("fetch", row, 1)?)))
+    };
+    let given: [Given<'_>; 2] = [&feed.0, &fetch.as_bytes().as_slice()];
+    rows(&db.client().await?, sql, &given).await?.iter().map(read).collect()
 }
 
 pub(super) async fn segments(db: &PgDb) -> Result<Vec<SegmentUse>, DbError> {

@@ -7,7 +7,7 @@ use super::commit::{put_article_row, put_entry_row, put_event, twin};
 use super::read;
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
-use crate::model::{Code, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
+use crate::model::{Code, EntryId, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
 use crate::store::apply;
 use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id};
 
@@ -75,6 +75,19 @@ pub(super) fn find(conn: &Connection, filter: &FetchFilter) -> Result<Vec<FetchR
         found.push(read_fetch(row)?);
     }
     Ok(found)
+}
+
+pub(super) fn entries_since(
+    conn: &Connection,
+    feed: TaskId,
+    fetch: FetchId,
+) -> Result<Vec<(EntryId, FetchId)>, DbError> {
+    let sql = "SELECT id, fetch_id FROM entry WHERE feed_id = ?1 AND fetch_id >= ?2";
+    let mut select = conn.prepare_cached(sql)?;
+    let found = select.query_map((feed.0, fetch.as_bytes()), |row| {
+        Ok((EntryId(row.get(0)?), FetchId::from_bytes(row.get(1)?)))
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 pub(super) fn segments(conn: &Connection) -> Result<Vec<SegmentUse>, DbError> {

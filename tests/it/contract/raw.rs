@@ -161,6 +161,13 @@ pub(super) async fn what_is_read_again_changes_once_and_no_task(open: Open) {
     assert_eq!(trial.kinds_of_events().await, told);
     let row = trial.store.entry(better.id).await.unwrap().unwrap();
     assert_eq!((row.content_hash, row.seen_count), (better.content_hash, 1));
+    let since = async |feed, fetch: Option<FetchId>| {
+        trial.store.entries_since(feed, fetch.unwrap()).await.unwrap()
+    };
+    assert_eq!(since(task.id, early).await, [(better.id, late.unwrap())]);
+    assert_eq!(since(task.id, late).await, [(better.id, late.unwrap())]);
+    assert_eq!(since(task.id, Some(FetchId::max())).await, []);
+    assert_eq!(since(TaskId(task.id.0 + 1), early).await, []);
     // What came later is not undone by what came before.
     assert_eq!(trial.store.reread(reread(vec![known], None)).await.unwrap(), 0);
     page.article.title = Some("a better title".into());

@@ -36,18 +36,21 @@ fn head<'a>(
     headers: impl IntoIterator<Item = (&'a str, impl AsRef<[u8]>)>,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
-    push_line(&mut out, start.as_bytes());
+    push(&mut out, start.as_bytes());
+    out.extend_from_slice(b"\r\n");
     for (name, value) in headers {
-        push_line(&mut out, &[name.as_bytes(), b": ", value.as_ref()].concat());
+        push(&mut out, name.as_bytes());
+        out.extend_from_slice(b": ");
+        push(&mut out, value.as_ref());
+        out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(b"\r\n");
     out
 }
 
-/// One line; a line break inside would end the head early and is dropped.
-fn push_line(out: &mut Vec<u8>, line: &[u8]) {
-    out.extend(line.iter().filter(|byte| !matches!(byte, b'\r' | b'\n')));
-    out.extend_from_slice(b"\r\n");
+/// A part of a line; a line break inside would end the head early and is dropped.
+fn push(out: &mut Vec<u8>, part: &[u8]) {
+    part.split(|byte| matches!(byte, b'\r' | b'\n')).for_each(|run| out.extend_from_slice(run));
 }
 
 /// The head of a stored HTTP message.

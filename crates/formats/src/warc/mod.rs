@@ -5,6 +5,7 @@
 //! decoded or re-encoded on its way in.
 
 mod http;
+mod pieces;
 mod read;
 mod write;
 
@@ -16,7 +17,8 @@ use sha1::Sha1;
 use sha1::digest::Digest as _;
 
 pub use http::{HttpHead, request_head, response_head};
-pub use read::{Fields, Member, OwnedRecord, Scan, WarcError, read_member, scan, valid_prefix};
+pub use pieces::{Piece, Pieces, pieces};
+pub use read::{Fields, Member, OwnedRecord, Scan, WarcError, read_member, scan};
 pub use write::member;
 
 use crate::date::Ts;
@@ -191,15 +193,16 @@ impl From<Sha1> for Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sha1:")?;
+        let mut text = String::with_capacity(37);
+        text.push_str("sha1:");
         for group in self.0.as_chunks::<5>().0 {
             let bits = group.iter().fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
-            for letter in (0..8).rev() {
+            text.extend((0..8).rev().map(|letter| {
                 let index = usize::try_from(bits >> (letter * 5) & 31).unwrap_or(0);
-                write!(f, "{}", char::from(BASE32.get(index).copied().unwrap_or(b'A')))?;
-            }
+                char::from(BASE32.get(index).copied().unwrap_or(b'A'))
+            }));
         }
-        Ok(())
+        f.write_str(&text)
     }
 }
 

@@ -229,12 +229,12 @@ pub fn scan<R: Read>(segment: R) -> Scan<R> {
 /// The iterator of [`scan`].
 #[derive(Debug)]
 pub struct Scan<R> {
-    segment: Counted<R>,
-    done: bool,
+    pub(super) segment: Counted<R>,
+    pub(super) done: bool,
 }
 
 impl<R: Read> Scan<R> {
-    fn member(&mut self) -> Result<Option<Member>, WarcError> {
+    pub(super) fn member(&mut self) -> Result<Option<Member>, WarcError> {
         if self.segment.fill_buf().map_err(WarcError::Gzip)?.is_empty() {
             return Ok(None);
         }
@@ -296,28 +296,12 @@ fn digests(from: &mut impl BufRead, length: u64) -> Result<(Digest, Option<Diges
     }
 }
 
-/// The byte after the last whole record: what stands behind it is the trace of a crash.
-///
-/// # Errors
-/// Only when the segment itself cannot be read; a torn or damaged member ends the prefix.
-pub fn valid_prefix(segment: impl Read) -> io::Result<u64> {
-    let mut members = scan(segment);
-    let mut end = 0;
-    loop {
-        match members.next() {
-            Some(Ok(member)) => end = member.offset + member.length,
-            Some(Err(WarcError::Gzip(error))) if members.segment.broken => return Err(error),
-            Some(Err(_)) | None => return Ok(end),
-        }
-    }
-}
-
 /// Counts what is consumed, and tells a failing disk from bad bytes.
 #[derive(Debug)]
-struct Counted<R> {
-    inner: BufReader<R>,
-    at: u64,
-    broken: bool,
+pub(super) struct Counted<R> {
+    pub(super) inner: BufReader<R>,
+    pub(super) at: u64,
+    pub(super) broken: bool,
 }
 
 impl<R: Read> Read for Counted<R> {
@@ -348,6 +332,7 @@ impl<R: Read> BufRead for Counted<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Seek, SeekFrom};
     use std::net::{IpAddr, Ipv4Addr};
 
     use proptest::prelude::*;
@@ -405,6 +390,18 @@ mod tests {
         [info, sent, served, again].iter().map(|record| member(record, 6)).collect()
     }
 
+    /// Places of the whole records, and where there are none.
+    fn walk(bytes: &[u8]) -> (Vec<(u64, u64)>, Vec<u64>) {
+        let (mut records, mut gaps) = (Vec::new(), Vec::new());
+        for piece in pieces(io::Cursor::new(bytes)) {
+            match piece.unwrap() {
+                Piece::Record(member) => records.push((member.offset, member.length)),
+                Piece::Gap { offset, .. } => gaps.push(offset),
+            }
+        }
+        (records, gaps)
+    }
+
     #[test]
     fn what_is_written_is_read() {
         let members = segment(b"<html>");
@@ -449,22 +446,36 @@ mod tests {
             .collect();
         for cut in 0..=all.len() {
             let whole = ends.iter().rev().find(|end| **end <= cut).copied().unwrap_or(0);
-            let found = valid_prefix(&all[..cut]).unwrap();
-            assert_eq!(found, u64::try_from(whole).unwrap(), "cut at {cut}");
+            let (found, gaps) = walk(&all[..cut]);
+            let end = found.last().map_or(0, |(offset, length)| offset + length);
+            assert_eq!(end, u64::try_from(whole).unwrap(), "cut at {cut}");
+            assert_eq!(gaps.len(), usize::from(cut != whole));
         }
     }
 
     #[test]
-    fn a_damaged_byte_is_never_a_record() {
+    fn a_damaged_byte_costs_its_own_record_and_no_other() {
         let members = segment(b"body");
         let all = members.concat();
-        let second = members[0].len();
-        // Past the ten bytes of the gzip header, whose flags and name are not checked by anything.
-        for at in second + 10..second + members[1].len() {
-            let mut damaged = all.clone();
-            damaged[at] ^= 0x40;
-            assert_eq!(valid_prefix(damaged.as_slice()).unwrap(), u64::try_from(second).unwrap());
-            assert!(read_member(&damaged[second..], LIMIT).is_err());
+        let (whole, gaps) = walk(&all);
+        assert_eq!((whole.len(), gaps.len()), (4, 0));
+        for (n, (offset, length)) in whole.iter().enumerate() {
+            let others = [&whole[..n], &whole[n + 1..]].concat();
+            let (start, end) = (*offset as usize, (offset + length) as usize);
+            // Nothing checks the time and the system in the gzip header, nor the bits that fill up
+            // the last byte before the checksum.
+            for at in (start..start + 3).chain(start + 10..end - 9).chain(end - 8..end) {
+                let mut damaged = all.clone();
+                damaged[at] ^= 0x40;
+                assert_eq!(walk(&damaged), (others.clone(), vec![*offset]), "damaged at {at}");
+                assert!(read_member(&damaged[start..], LIMIT).is_err());
+            }
+            // As many bytes as there are, and some more or fewer.
+            for middle in [vec![0; 3], vec![0x1f; 70_000], members[n][..5].repeat(9)] {
+                let damaged = [&all[..start], &middle, &all[end..]].concat();
+                let (found, gaps) = walk(&damaged);
+                assert_eq!((found.len(), gaps), (3, vec![*offset]), "{n}");
+            }
         }
     }
 
@@ -486,7 +497,7 @@ mod tests {
         ] {
             let packed = pack(text);
             assert_eq!(read_member(&packed, LIMIT).unwrap_err().code(), code);
-            assert_eq!(valid_prefix(packed.as_slice()).unwrap(), 0);
+            assert_eq!(walk(&packed), (vec![], vec![0]));
         }
         let endless = pack(&[b"WARC/1.1\r\n", vec![b'a'; 1 << 22].as_slice()].concat());
         assert_eq!(read_member(&endless, LIMIT).unwrap_err().code(), "warc_malformed");
@@ -514,20 +525,33 @@ mod tests {
         assert!(scan(member(&revisit, 6).as_slice()).next().unwrap().unwrap().intact);
     }
 
-    struct BadDisk;
+    /// A segment whose disk fails behind its last byte.
+    struct BadDisk(io::Cursor<Vec<u8>>);
 
     impl Read for BadDisk {
-        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(io::Error::other("bad sector"))
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(out)? {
+                0 => Err(io::Error::other("bad sector")),
+                read => Ok(read),
+            }
+        }
+    }
+
+    impl Seek for BadDisk {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.0.seek(to)
         }
     }
 
     #[test]
     fn a_failing_disk_is_not_a_torn_tail() {
-        let members = segment(b"body");
-        let torn = &members[0][..members[0].len() - 3];
-        assert!(valid_prefix(torn.chain(BadDisk)).is_err());
-        assert!(valid_prefix(members[0].chain(BadDisk)).is_err());
+        let member = segment(b"body").remove(0);
+        for length in [member.len() - 3, member.len()] {
+            let disk = BadDisk(io::Cursor::new(member[..length].to_vec()));
+            let all: Vec<_> = pieces(disk).collect();
+            assert!(matches!(all.last(), Some(Err(_))), "{all:?}");
+            assert!(!all.iter().any(|piece| matches!(piece, Ok(Piece::Gap { .. }))), "{all:?}");
+        }
     }
 
     proptest! {
@@ -547,7 +571,8 @@ mod tests {
         #[test]
         fn any_bytes_may_be_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             prop_assert!(read_member(&bytes, LIMIT).is_err());
-            prop_assert_eq!(valid_prefix(bytes.as_slice()).unwrap(), 0);
+            let (records, gaps) = walk(&bytes);
+            prop_assert_eq!((records.len(), gaps.len()), (0, usize::from(!bytes.is_empty())));
         }
     }
 }

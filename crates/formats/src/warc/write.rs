@@ -3,6 +3,7 @@
 //! A member is whole or not there: it is built in memory, so that one append makes it.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use flate2::{Compress, CompressError, Compression, Crc, FlushCompress, Status};
 
@@ -13,8 +14,9 @@ use super::{Digest, PAYLOAD_PLACE, Record, RecordType};
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
 thread_local! {
-    /// A compressor takes longer to set up than a request record to compress: each thread keeps its.
-    static DEFLATE: RefCell<Option<(u32, Compress)>> = const { RefCell::new(None) };
+    /// A compressor takes longer to set up than a request record to compress: each thread keeps its,
+    /// one for each level.
+    static DEFLATE: RefCell<BTreeMap<u32, Compress>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// One complete gzip member that holds the record, compressed at `level` 0 to 9.
@@ -33,13 +35,9 @@ fn gzip(parts: &[&[u8]], level: u32) -> Result<Vec<u8>, CompressError> {
     let mut crc = Crc::new();
     parts.iter().for_each(|part| crc.update(part));
     DEFLATE.with_borrow_mut(|kept| {
-        let deflate = match kept {
-            Some((at, deflate)) if *at == level => {
-                deflate.reset();
-                deflate
-            }
-            _ => &mut kept.insert((level, Compress::new(Compression::new(level), false))).1,
-        };
+        let new = || Compress::new(Compression::new(level), false);
+        let deflate = kept.entry(level).or_insert_with(new);
+        deflate.reset();
         for part in parts {
             let mut rest = *part;
             while !rest.is_empty() {
