@@ -9,6 +9,7 @@ mod committer;
 mod dispatch;
 mod guard;
 mod hold;
+mod hops;
 mod request;
 mod robots;
 mod serve;

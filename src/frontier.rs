@@ -65,9 +65,22 @@ pub struct SubmitReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extension {
     /// That host is now part of the lease.
-    Granted,
-    /// Not before this time.
-    Busy(Ts),
+    Granted {
+        /// Time that has to pass before it is asked.
+        wait: Duration,
+        /// The pause that it wants between two requests.
+        pause: Duration,
+    },
+    /// Somebody else is asking it.
+    Busy {
+        /// The pause that it wants between two requests.
+        pause: Duration,
+    },
+    /// It is not to be asked for long.
+    Blocked {
+        /// Until when.
+        until: Ts,
+    },
     /// The lease itself is no longer valid.
     Stale,
 }

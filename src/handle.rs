@@ -24,7 +24,7 @@ use crate::model::{
     Ts, UrlHash, Validators,
 };
 use crate::schedule::Policy;
-pub use robots::{robots_of, robots_rules};
+pub use robots::{Ruling, robots_of, robots_rules};
 use verdict::Judged;
 
 #[cfg(test)]
@@ -34,6 +34,9 @@ mod tests;
 const OUR_FAULT: Duration = Duration::from_mins(1);
 /// How long a task waits whose redirect led to an origin without a robots.txt to be had.
 const NO_ROBOTS: Duration = Duration::from_hours(1);
+/// How long a task waits at first whose redirect led to a host that could not be asked, and at most
+/// when it has no interval of its own.
+const BUSY: (Duration, Duration) = (Duration::from_mins(1), Duration::from_hours(1));
 /// Faults of our own in a row after which a task is given up.
 const OUR_FAULTS: u16 = 5;
 
@@ -148,11 +151,9 @@ pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
             ask.robots = Some(read.origin.clone());
             What::Robots(read)
         }
-        (Reply::Failed { code, detail, not_before }, _) => What::Failed(Failure {
-            told: *not_before,
-            asked: *code != Code::HostBusy,
-            ..Failure::new(*code, detail.clone())
-        }),
+        (Reply::Failed { code, detail, not_before }, _) => {
+            What::Failed(Failure { told: *not_before, ..Failure::new(*code, detail.clone()) })
+        }
         (Reply::Refused { code, detail }, _) => {
             What::Failed(Failure { asked: false, ..Failure::new(*code, detail.clone()) })
         }
@@ -222,8 +223,8 @@ fn read_answer(
 }
 
 fn inflate<'a>(response: &'a Response, house: &House) -> Result<Cow<'a, [u8]>, (Code, String)> {
-    let coding = response.header("content-encoding");
-    decode::capped(&response.exchange.body, coding, house.max_decoded).map_err(|error| {
+    let coding = response.exchange.headers.list("content-encoding");
+    decode::capped(&response.exchange.body, coding.as_deref(), house.max_decoded).map_err(|error| {
         let code = if error.code() == "too_large" { Code::TooLarge } else { Code::BadEncoding };
         (code, error.to_string())
     })
@@ -293,13 +294,12 @@ fn unchanged(
 fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) -> Outcome {
     let Failure { code, ref detail, told, fresh, asked } = *failure;
     let task = &lease.task;
+    if code == Code::HostBusy {
+        return busy(lease, detail, told, known, at, house);
+    }
     // No fault of the publisher's: the attempt does not count.
-    if matches!(code, Code::HostBusy | Code::Internal | Code::RobotsUnreachable) {
-        let wait = match code {
-            Code::Internal => OUR_FAULT,
-            Code::RobotsUnreachable => NO_ROBOTS,
-            _ => lease.delay,
-        };
+    if matches!(code, Code::Internal | Code::RobotsUnreachable) {
+        let wait = if code == Code::Internal { OUR_FAULT } else { NO_ROBOTS };
         let at = told.unwrap_or_else(|| at.after(wait));
         let mut outcome = Outcome::new(code, Next::Postpone { at, code }, detail.as_str());
         outcome.host = HostAdvice::Neutral;
@@ -333,12 +333,37 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
     outcome
 }
 
-/// The outcome when an address leads to another host's page: that is a task of its own there.
+/// A redirect led to a host that could not be asked, until `told` when that is known. Whoever sent us
+/// there was asked: each time in a row it is left alone for longer, up to the usual interval.
+fn busy(
+    lease: &Lease,
+    detail: &str,
+    told: Option<Ts>,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let usual = match known.feed.interval_ms.and_then(|ms| u64::try_from(ms).ok()) {
+        _ if !lease.task.kind.recurs() => at.after(BUSY.1),
+        Some(ms) => at.after(Duration::from_millis(ms)),
+        None => poll::elsewhere(lease, at, house),
+    };
+    let wait = BUSY.0.saturating_mul(1 << lease.task.retry_count.min(16));
+    let until = told.unwrap_or(at).max(at.after(wait)).min(usual);
+    let code = Code::HostBusy;
+    let mut outcome = Outcome::new(code, Next::Retry { at: until, code }, detail);
+    outcome.host = HostAdvice::Neutral;
+    outcome
+}
+
+/// The outcome when an address leads to another host's page, `hops` redirects away: that is a task
+/// of its own there, which goes on counting.
 #[must_use]
-pub fn leads_on(lease: &Lease, target: &Url, at: Ts, house: &House) -> Outcome {
+pub fn leads_on(lease: &Lease, target: &Url, hops: usize, at: Ts, house: &House) -> Outcome {
     let task = &lease.task;
+    let depth = task.depth.saturating_add(u16::try_from(hops).unwrap_or(u16::MAX));
     let circle = UrlHash::of(&web::key(target, &house.key)) == task.url_hash
-        || usize::from(task.depth) >= house.max_redirects;
+        || usize::from(depth) > house.max_redirects;
     if circle {
         let detail = format!("leads to {target}, one redirect too many");
         let failure = Failure::new(Code::RedirectLoop, detail);
@@ -360,7 +385,7 @@ pub fn leads_on(lease: &Lease, target: &Url, at: Ts, house: &House) -> Outcome {
         origin: task.origin,
         source: task.source,
         base_priority: task.priority,
-        depth: task.depth.saturating_add(1),
+        depth,
         parent: Some(task.id),
         not_before: None,
     });

@@ -2,7 +2,7 @@
 //! redirect leads to another origin of the same host, such as from `http` to `https`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use feedmill_formats::robots::Robots;
@@ -11,7 +11,8 @@ use url::Url;
 
 use super::Server;
 use super::hold::Step;
-use super::serve::{Answer, Trail, failed};
+use super::hops::Trail;
+use super::serve::{Answer, failed};
 use crate::db::DbError;
 use crate::handle::{self, Reply};
 use crate::model::{Code, Kind, Lease, RobotsRef, Verdict};
@@ -22,12 +23,20 @@ const MOST: usize = 1_000;
 
 /// Rules by the copy that they come from; a newer copy is another key.
 #[derive(Debug, Default)]
-pub struct RobotsCache(Mutex<HashMap<RobotsRef, Arc<Robots>>>);
+pub struct RobotsCache {
+    kept: Mutex<HashMap<RobotsRef, Arc<Robots>>>,
+    /// How often in a row an origin's robots.txt could not be had on the way to a page.
+    failures: Mutex<HashMap<String, u32>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl RobotsCache {
     /// The rules of that copy, or of a newer one.
     pub async fn rules(&self, store: &dyn Store, copy: &RobotsRef) -> Result<Arc<Robots>, DbError> {
-        if let Some(rules) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(copy) {
+        if let Some(rules) = locked(&self.kept).get(copy) {
             return Ok(Arc::clone(rules));
         }
         let text = match store.robots(&copy.origin).await?.map(|state| state.verdict) {
@@ -35,12 +44,28 @@ impl RobotsCache {
             Some(Verdict::AllowAll) | None => String::new(),
         };
         let rules = Arc::new(Robots::parse(text.as_bytes()));
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = locked(&self.kept);
         if kept.len() >= MOST {
             kept.clear();
         }
         kept.insert(copy.clone(), Arc::clone(&rules));
         Ok(rules)
+    }
+
+    fn failures(&self, origin: &str) -> u32 {
+        locked(&self.failures).get(origin).copied().unwrap_or(0)
+    }
+
+    fn count(&self, origin: String, had: bool) {
+        let mut failures = locked(&self.failures);
+        if had {
+            failures.remove(&origin);
+            return;
+        }
+        if failures.len() >= MOST {
+            failures.clear();
+        }
+        *failures.entry(origin).or_default() += 1;
     }
 }
 
@@ -80,14 +105,22 @@ impl Server {
         }
         let reply = match self.walk(lease, web::robots_url(url), Kind::Robots, trail).await {
             Answer::Reply(reply) => reply,
-            Answer::LeadsTo(_) | Answer::Lost => {
+            Answer::LeadsTo(..) | Answer::Lost => {
                 return Err(failed(Code::HostBusy, "the lease is another's", None));
             }
         };
-        let fact = handle::robots_of(origin, &reply, kept.as_ref(), self.clock.now(), &self.house)
-            .map_err(|(detail, until)| failed(Code::RobotsUnreachable, detail, until))?;
+        let failures = self.robots.failures(&origin);
+        let (task, now) = (lease.task.id, self.clock.now());
+        let kept = kept.as_ref();
+        let ruling =
+            handle::robots_of(origin.clone(), &reply, kept, (task, failures), now, &self.house);
+        self.robots.count(origin, ruling.had);
+        trail.advice = ruling.advice;
+        let fact = ruling
+            .fact
+            .map_err(|(detail, until)| failed(Code::RobotsUnreachable, detail, Some(until)))?;
         let asked_for = u64::try_from(fact.crawl_delay_ms.unwrap_or(0)).unwrap_or(0);
-        self.pause(lease.delay.max(Duration::from_millis(asked_for))).await;
+        trail.slower(&lease.task.host, Duration::from_millis(asked_for));
         let rules = Arc::new(handle::robots_rules(&fact.state.verdict));
         trail.robots = Some(fact);
         Ok(rules)

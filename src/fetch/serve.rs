@@ -9,14 +9,14 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::hold::{Hold, PAUSE, Step};
+use super::hops::{Follow, Trail, redirect_target};
 use super::{Client, Committer, Guard, RobotsCache};
 use crate::archive::Archive;
 use crate::clock::Clock;
-use crate::frontier::Extension;
 use crate::handle::{self, House, Reply};
 use crate::model::{
-    Code, Exchange, FetchRecord, Kind, Lease, Outcome, RawRef, Redirected, Response, RobotsFact,
-    Ts, UrlHash, Validators,
+    Code, Exchange, FetchRecord, Kind, Lease, Outcome, RawRef, Redirected, Response, TaskId, Ts,
+    UrlHash, Validators,
 };
 use crate::progress::Progress;
 use crate::store::{Commit, Committed, Store};
@@ -78,20 +78,10 @@ struct Asked {
 pub(super) enum Answer {
     /// With a reply.
     Reply(Reply),
-    /// With a redirect whose target is a task of its own.
-    LeadsTo(Url),
+    /// With a redirect whose target is a task of its own, the last of so many.
+    LeadsTo(Url, usize),
     /// Without the lease, which went to somebody else.
     Lost,
-}
-
-/// What is left behind on the way to an answer.
-pub(super) struct Trail {
-    /// The requests made.
-    fetches: Vec<FetchRecord>,
-    /// The robots.txt of another origin of the host that a redirect led to.
-    pub(super) robots: Option<RobotsFact>,
-    /// Time that is left. The pauses between hops are the host's own wish and do not count.
-    left: Duration,
 }
 
 impl Server {
@@ -132,14 +122,16 @@ impl Server {
         let Asked { answer, trail } = asked;
         let (reply, target) = match answer {
             Answer::Reply(reply) => (Some(Arc::new(reply)), None),
-            Answer::LeadsTo(target) => (None, Some(target)),
+            Answer::LeadsTo(target, hops) => (None, Some((target, hops))),
             // Whatever we found is theirs to find.
             Answer::Lost => return,
         };
         for _ in 0..CONFLICTS {
             let outcome = match (&reply, &target) {
                 (Some(reply), _) => self.judge(&lease, reply, at).await,
-                (None, Some(target)) => Ok(handle::leads_on(&lease, target, at, &self.house)),
+                (None, Some((target, hops))) => {
+                    Ok(handle::leads_on(&lease, target, *hops, at, &self.house))
+                }
                 (None, None) => return,
             };
             let mut outcome = match outcome {
@@ -151,6 +143,7 @@ impl Server {
             };
             outcome.fetches.clone_from(&trail.fetches);
             outcome.robots = outcome.robots.or_else(|| trail.robots.clone());
+            outcome.host = trail.advice.unwrap_or(outcome.host);
             if let Some(last) = outcome.fetches.last_mut() {
                 last.code = outcome.code;
             }
@@ -215,8 +208,7 @@ impl Server {
     }
 
     async fn ask(&self, lease: &Arc<Lease>) -> Asked {
-        let left = self.settings.task_timeout;
-        let mut trail = Trail { fetches: Vec::new(), robots: None, left };
+        let mut trail = self.set_out(lease);
         let answer = match web::parse(&lease.task.url) {
             Ok(url) => self.walk(lease, url, lease.task.kind, &mut trail).await,
             Err(_) => Answer::Reply(refused(Code::BadUrl, "the address cannot be read")),
@@ -224,7 +216,8 @@ impl Server {
         Asked { answer, trail }
     }
 
-    /// Asks for an address, and follows redirects where that is ours to do.
+    /// Asks for an address, and follows redirects where that is ours to do; those on the way to the
+    /// task count as well.
     pub(super) async fn walk(
         &self,
         lease: &Arc<Lease>,
@@ -232,36 +225,39 @@ impl Server {
         kind: Kind,
         trail: &mut Trail,
     ) -> Answer {
+        let before = if kind == Kind::Robots { 0 } else { usize::from(lease.task.depth) };
         let mut redirects: Vec<Redirected> = Vec::new();
         loop {
-            if let Some(reply) =
-                self.forbidden(lease, &url, kind, redirects.is_empty(), trail).await
-            {
+            let first = redirects.is_empty();
+            if let Some(reply) = self.forbidden(lease, &url, kind, first, trail).await {
                 return Answer::Reply(reply);
             }
             let exchange = match self.request(lease, &url, kind, trail).await {
                 Ok(exchange) => exchange,
+                // Nobody was asked: the guard did not let the first of them through.
+                Err(Reply::Failed { code: Code::Guarded, detail, .. }) if first => {
+                    return Answer::Reply(refused(Code::Guarded, detail));
+                }
                 Err(reply) => return Answer::Reply(reply),
             };
-            let target = redirect_target(&exchange, &url);
-            let Some(target) = target.filter(|_| redirects.len() < self.settings.max_redirects)
-            else {
+            let room = before + redirects.len() < self.settings.max_redirects;
+            let Some(target) = redirect_target(&exchange, &url).filter(|_| room) else {
                 return Answer::Reply(Reply::Answer(Box::new(Response { exchange, redirects })));
             };
             redirects.push(Redirected { status: exchange.status, from: url.to_string() });
-            match self.follow(lease, kind, &url, &target).await {
+            match self.follow(lease, kind, &url, &target, trail).await {
                 Follow::Yes => url = target,
-                Follow::OwnTask => return Answer::LeadsTo(target),
-                Follow::Busy(at) => {
+                Follow::OwnTask => return Answer::LeadsTo(target, redirects.len()),
+                Follow::Busy(until) => {
                     let detail = format!("{} is busy", web::host(&target));
-                    return Answer::Reply(failed(Code::HostBusy, detail, Some(at)));
+                    return Answer::Reply(failed(Code::HostBusy, detail, until));
                 }
                 Follow::Lost => return Answer::Lost,
             }
         }
     }
 
-    /// One request, archived; or the reply that there is none.
+    /// One request in its host's turn, archived; or the reply that there is none.
     async fn request(
         &self,
         lease: &Arc<Lease>,
@@ -273,20 +269,26 @@ impl Server {
             Some(of) if *of == url.as_str() => lease.validators.clone(),
             _ => Validators::default(),
         };
+        // robots.txt belongs to no source: nobody's secrets go there.
+        let source = lease.source.as_deref().filter(|_| kind != Kind::Robots);
+        let queue = self.queue_of(url);
+        trail.turn_of(&queue, &self.clock).await;
         let began = Instant::now();
-        let source = lease.source.as_deref();
         let answer = self.client.get(url, kind, &validators, source, trail.left).await;
         trail.left = trail.left.saturating_sub(began.elapsed());
+        trail.asked(&queue, &self.clock);
+        // On the way to something else it is no document of the task's.
+        let task = Some(lease.task.id).filter(|_| kind == lease.task.kind);
         match answer {
             Ok(exchange) => {
-                let kept = self.keep(lease, exchange).await;
+                let kept = self.keep(task, exchange).await;
                 let (exchange, record) =
                     kept.map_err(|message| failed(Code::Internal, message, None))?;
                 trail.fetches.push(record);
                 Ok(exchange)
             }
             Err(error) => {
-                trail.fetches.push(unanswered(lease, url, &error, self.clock.now()));
+                trail.fetches.push(unanswered(task, url, &error, self.clock.now()));
                 self.progress.requests.fetch_add(1, Ordering::Relaxed);
                 Err(failed(error.code(), error.to_string(), None))
             }
@@ -321,16 +323,11 @@ impl Server {
         }
     }
 
-    /// Waits as long as the host wants between two requests.
-    pub(super) async fn pause(&self, pause: Duration) {
-        self.clock.sleep_until(self.clock.now().after(pause)).await;
-    }
-
     /// Archives an exchange before anybody reads it. What came back is not asked for twice because a
     /// disk is full: it waits.
     async fn keep(
         &self,
-        lease: &Arc<Lease>,
+        task: Option<TaskId>,
         exchange: Exchange,
     ) -> Result<(Exchange, FetchRecord), String> {
         self.progress.requests.fetch_add(1, Ordering::Relaxed);
@@ -339,9 +336,9 @@ impl Server {
         let mut unkept = exchange;
         let mut waiter = self.hold.waiter(Step::Keep);
         loop {
-            let (archive, lease) = (Arc::clone(&self.archive), Arc::clone(lease));
+            let archive = Arc::clone(&self.archive);
             let append = move || {
-                let kept = archive.append(&unkept).map(|raw| record(&lease, &unkept, raw));
+                let kept = archive.append(&unkept).map(|raw| record(task, &unkept, raw));
                 (unkept, kept)
             };
             let (exchange, kept) =
@@ -357,37 +354,6 @@ impl Server {
             }
         }
     }
-
-    /// Whether a redirect is followed under this lease. Within the host it is, after the host's
-    /// pause. Feeds and robots.txt also lead to other hosts, under those hosts' slots; everything
-    /// that robots.txt rules becomes a task of its own there.
-    async fn follow(&self, lease: &Lease, kind: Kind, from: &Url, to: &Url) -> Follow {
-        let host = web::host(to);
-        if host == web::host(from) {
-            self.pause(lease.delay).await;
-            return Follow::Yes;
-        }
-        if lease.robots.is_some() && kind != Kind::Robots {
-            return Follow::OwnTask;
-        }
-        let extend = || self.store.extend(lease.id, &host);
-        match self.hold.until_done(Step::Ask, extend).await {
-            Ok(Extension::Granted) => Follow::Yes,
-            Ok(Extension::Busy(at)) => Follow::Busy(at),
-            Ok(Extension::Stale) => Follow::Lost,
-            Err(error) => {
-                tracing::warn!(%error, "a redirect could not be followed");
-                Follow::Busy(self.clock.now().after(lease.delay))
-            }
-        }
-    }
-}
-
-enum Follow {
-    Yes,
-    OwnTask,
-    Busy(Ts),
-    Lost,
 }
 
 fn refused(code: Code, detail: impl Into<String>) -> Reply {
@@ -398,18 +364,11 @@ pub(super) fn failed(code: Code, detail: impl Into<String>, not_before: Option<T
     Reply::Failed { code, detail: detail.into(), not_before }
 }
 
-fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
-    if !matches!(exchange.status, 301 | 302 | 303 | 307 | 308) {
-        return None;
-    }
-    web::join(from, &exchange.headers.text("location")?).ok()
-}
-
-fn record(lease: &Lease, exchange: &Exchange, raw: RawRef) -> FetchRecord {
+fn record(task: Option<TaskId>, exchange: &Exchange, raw: RawRef) -> FetchRecord {
     let hash: [u8; 32] = Sha256::digest(&exchange.body).into();
     FetchRecord {
         id: exchange.id,
-        task: lease.task.id,
+        task,
         at: exchange.began,
         url: exchange.url.clone(),
         status: Some(exchange.status),
@@ -422,10 +381,10 @@ fn record(lease: &Lease, exchange: &Exchange, raw: RawRef) -> FetchRecord {
     }
 }
 
-fn unanswered(lease: &Lease, url: &Url, error: &super::FetchError, at: Ts) -> FetchRecord {
+fn unanswered(task: Option<TaskId>, url: &Url, error: &super::FetchError, at: Ts) -> FetchRecord {
     FetchRecord {
         id: crate::model::new_uuid(at),
-        task: lease.task.id,
+        task,
         at,
         url: url.to_string(),
         status: None,

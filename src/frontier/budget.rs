@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::Extension;
 use crate::model::{HostAdvice, Ts};
 
 /// A learned pause is never longer than this.
 const LONGEST_MS: i64 = 10 * 60 * 1000;
+/// A lease waits no longer than this for another host.
+const LONGEST_WAIT: Duration = Duration::from_mins(10);
 /// Of a learned pause this much stays after an answer without complaint.
 const DECAY: f64 = 0.98;
 
@@ -71,6 +74,18 @@ impl Pace {
             }
         }
         (Duration::from_millis(u64::try_from(pause.0).unwrap_or(0)), pause.1)
+    }
+
+    /// What a lease gets that needs a slot of this host too, which is free from `next_at` on unless
+    /// somebody holds it. A pause is waited out with the slot in hand: the host's own queue, which
+    /// comes at the very end of each, would otherwise always be first.
+    pub(super) fn lend(&self, held: bool, next_at: Ts, now: Ts, default: Duration) -> Extension {
+        let (pause, wait) = (self.pause(default), next_at.since(now));
+        match held {
+            true => Extension::Busy { pause },
+            false if wait > LONGEST_WAIT => Extension::Blocked { until: next_at },
+            false => Extension::Granted { wait, pause },
+        }
     }
 
     /// The pace after an answer, and when the host may be asked again.

@@ -127,6 +127,16 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
     }
 }
 
+/// What an answer means for one of the hosts that its lease holds. It is the word of the host that
+/// answered; but when a host has to wait, the task's own does, whoever answered in its place.
+pub(super) const fn advice(given: HostAdvice, answered: bool, own: bool) -> HostAdvice {
+    match given {
+        _ if answered => given,
+        HostAdvice::Wait { .. } if own => given,
+        _ => HostAdvice::Neutral,
+    }
+}
+
 /// Where a served task goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ending {

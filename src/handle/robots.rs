@@ -9,14 +9,16 @@ use feedmill_formats::url as web;
 
 use super::{House, Reply, inflate, verdict};
 use crate::model::{
-    Code, HostAdvice, Known, Lease, Next, Outcome, RobotsFact, RobotsState, Task, Truncation, Ts,
-    Verdict,
+    Code, HostAdvice, Known, Lease, Next, Outcome, RobotsFact, RobotsState, Task, TaskId,
+    Truncation, Ts, Verdict,
 };
 
 /// How long an expired copy may still serve while the file cannot be had.
 const STALE: Duration = Duration::from_hours(24);
 /// More of the file is not read.
 const LIMIT: usize = 500 * 1024;
+/// A redirect to another host that cannot be asked is tried again after this long at the latest.
+const BUSY: Duration = Duration::from_hours(1);
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -29,6 +31,27 @@ struct Failure {
     detail: String,
     told: Option<Ts>,
     rate_limited: bool,
+    /// It led to another host, which could not be asked: that one is not to be waited for at length.
+    busy: bool,
+}
+
+/// A robots.txt that could not be had.
+struct Missed {
+    /// When to ask again.
+    until: Ts,
+    /// The copy that serves until then.
+    copy: Option<RobotsFact>,
+    advice: HostAdvice,
+}
+
+/// What asking for the robots.txt of an origin on the way to a page came to.
+pub struct Ruling {
+    /// The copy to keep; or why there is none, and when to ask again.
+    pub fact: Result<RobotsFact, (String, Ts)>,
+    /// Whether it could be had.
+    pub had: bool,
+    /// What it means for the host's pace, when it could not be had.
+    pub advice: Option<HostAdvice>,
 }
 
 pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
@@ -36,27 +59,27 @@ pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
     Read { origin, result: said(reply, house) }
 }
 
-/// The copy to keep of an origin that was asked on the way to a page, or why there is none, with the
-/// time at which to ask again when the server named one.
+/// The ruling of an origin whose robots.txt was asked for on the way to a page; `failures` counts how
+/// often in a row that was in vain before.
 pub fn robots_of(
     origin: String,
     reply: &Reply,
     kept: Option<&RobotsState>,
+    (task, failures): (TaskId, u32),
     at: Ts,
     house: &House,
-) -> Result<RobotsFact, (String, Option<Ts>)> {
-    match said(reply, house) {
-        Ok(said) => Ok(fact(origin, said, kept, at, house)),
-        Err(failure) => match kept.filter(|copy| at < last_use(copy, house)) {
-            Some(copy) => Ok(RobotsFact {
-                origin,
-                state: copy.clone(),
-                crawl_delay_ms: crawl_delay(copy, house),
-                rechecked_as: None,
-            }),
-            None => Err((format!("robots.txt: {}", failure.detail), failure.told)),
-        },
-    }
+) -> Ruling {
+    let failure = match said(reply, house) {
+        Ok(said) => {
+            let fact = Ok(fact(origin, said, kept, at, house));
+            return Ruling { fact, had: true, advice: None };
+        }
+        Err(failure) => failure,
+    };
+    let Missed { until, copy, advice } =
+        missed(origin, &failure, kept, (task, failures + 1), at, house);
+    let fact = copy.ok_or_else(|| (format!("robots.txt: {}", failure.detail), until));
+    Ruling { fact, had: false, advice: Some(advice) }
 }
 
 /// The rules of a copy.
@@ -93,14 +116,12 @@ fn last_use(copy: &RobotsState, house: &House) -> Ts {
 }
 
 fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Failure> {
-    let failure = |detail: String| Failure { detail, told: None, rate_limited: false };
+    let failure = |detail: String| Failure { detail, told: None, rate_limited: false, busy: false };
     match reply {
         // The guard lets nobody through to this host, and says so for each page by itself.
-        Reply::Refused { .. } | Reply::Failed { code: Code::Guarded, .. } => {
-            Ok((Verdict::AllowAll, None))
-        }
-        Reply::Failed { detail, not_before, .. } => {
-            Err(Failure { told: *not_before, ..failure(detail.clone()) })
+        Reply::Refused { .. } => Ok((Verdict::AllowAll, None)),
+        Reply::Failed { code, detail, .. } => {
+            Err(Failure { busy: *code == Code::HostBusy, ..failure(detail.clone()) })
         }
         Reply::Answer(response) => match response.status() {
             // Half a file may lack the half that forbids; one that is too long rules as far as it
@@ -118,21 +139,41 @@ fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Fai
                     Err(failure("a bot wall answered for robots.txt".to_owned()))
                 }
                 Ok(body) => {
-                    let body = body.get(..LIMIT).unwrap_or(&body);
-                    let delay = Robots::parse(body).crawl_delay(&house.robots_agent);
-                    Ok((Verdict::Rules(String::from_utf8_lossy(body).into_owned()), delay))
+                    let text = text(whole_lines(&body));
+                    let delay = Robots::parse(text.as_bytes()).crawl_delay(&house.robots_agent);
+                    Ok((Verdict::Rules(text), delay))
                 }
                 Err((_, detail)) => Err(failure(detail)),
             },
             status @ (429 | 500..=599) => Err(Failure {
                 detail: format!("status {status}"),
                 told: verdict::retry_after(&response.exchange.headers, response.exchange.ended),
-                rate_limited: status == 429,
+                // Where it led elsewhere, it is not this host that complains.
+                rate_limited: status == 429 && response.redirects.is_empty(),
+                busy: false,
             }),
             // Every other answer means that there is no such file.
             _ => Ok((Verdict::AllowAll, None)),
         },
     }
+}
+
+/// As much of a file as is read. Half a line may rule the opposite of the whole.
+fn whole_lines(body: &[u8]) -> &[u8] {
+    let Some(read) = body.get(..LIMIT).filter(|_| body.len() > LIMIT) else { return body };
+    let end = read.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(0);
+    read.get(..end).unwrap_or_default()
+}
+
+/// The file as text. Bytes that are none are escaped, as in the addresses that rules are compared
+/// with.
+fn text(body: &[u8]) -> String {
+    let mut text = String::with_capacity(body.len());
+    for chunk in body.utf8_chunks() {
+        text.push_str(chunk.valid());
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("%{byte:02X}")));
+    }
+    text
 }
 
 pub(super) fn decide(lease: &Lease, read: Read, known: &Known, at: Ts, house: &House) -> Outcome {
@@ -152,6 +193,41 @@ pub(super) fn decide(lease: &Lease, read: Read, known: &Known, at: Ts, house: &H
     }
 }
 
+/// What follows when there is no robots.txt to be had for the `attempts`th time in a row.
+fn missed(
+    origin: String,
+    failure: &Failure,
+    kept: Option<&RobotsState>,
+    (task, attempts): (TaskId, u32),
+    at: Ts,
+    house: &House,
+) -> Missed {
+    let code = Code::RobotsUnreachable;
+    let plan = house.policy.after_failures(task, at, code, attempts, failure.told);
+    let mut until = plan.map_or_else(|| at.after(house.robots_ttl), |plan| plan.at);
+    if failure.busy {
+        until = until.min(at.after(BUSY));
+    }
+    let Some(copy) = kept.filter(|copy| at < last_use(copy, house)) else {
+        let advice = match failure.rate_limited {
+            true => HostAdvice::SlowDown { until: Some(until) },
+            false => HostAdvice::Wait { until },
+        };
+        return Missed { until, copy: None, advice };
+    };
+    let fact = RobotsFact {
+        origin,
+        state: RobotsState { expires_at: until.min(last_use(copy, house)), ..copy.clone() },
+        crawl_delay_ms: crawl_delay(copy, house),
+        rechecked_as: None,
+    };
+    let advice = match failure.rate_limited {
+        true => HostAdvice::SlowDown { until: failure.told },
+        false => HostAdvice::Neutral,
+    };
+    Missed { until, copy: Some(fact), advice }
+}
+
 fn unreachable(
     lease: &Lease,
     origin: String,
@@ -160,38 +236,19 @@ fn unreachable(
     at: Ts,
     house: &House,
 ) -> Outcome {
-    let code = Code::RobotsUnreachable;
     let attempts = u32::from(lease.task.retry_count) + 1;
-    let plan = house.policy.after_failures(lease.task.id, at, code, attempts, failure.told);
-    let until = plan.map_or_else(|| at.after(house.robots_ttl), |plan| plan.at);
-    let detail = &failure.detail;
-    let slower = |until| {
-        if failure.rate_limited { HostAdvice::SlowDown { until } } else { HostAdvice::Neutral }
+    let kept = known.robots.as_ref();
+    let Missed { until, copy, advice } =
+        missed(origin, failure, kept, (lease.task.id, attempts), at, house);
+    let then = match &copy {
+        Some(copy) => format!("the copy of {} serves until {until}", copy.state.fetched_at),
+        None => format!("the host waits until {until}"),
     };
-    if let Some(copy) = known.robots.as_ref().filter(|copy| at < last_use(copy, house)) {
-        let mut outcome = Outcome::new(
-            code,
-            Next::Retry { at: until, code },
-            format!("{detail}: the copy of {} serves until {until}", copy.fetched_at),
-        );
-        outcome.host = slower(failure.told);
-        outcome.robots = Some(RobotsFact {
-            origin,
-            state: RobotsState { expires_at: until.min(last_use(copy, house)), ..copy.clone() },
-            crawl_delay_ms: crawl_delay(copy, house),
-            rechecked_as: None,
-        });
-        return outcome;
-    }
-    let mut outcome = Outcome::new(
-        code,
-        Next::Retry { at: until, code },
-        format!("{detail}: the host waits until {until}"),
-    );
-    outcome.host = match slower(Some(until)) {
-        HostAdvice::Neutral => HostAdvice::Wait { until },
-        told => told,
-    };
+    let code = Code::RobotsUnreachable;
+    let reason = format!("{}: {then}", failure.detail);
+    let mut outcome = Outcome::new(code, Next::Retry { at: until, code }, reason);
+    outcome.robots = copy;
+    outcome.host = advice;
     outcome
 }
 

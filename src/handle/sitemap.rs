@@ -11,7 +11,11 @@ use sha2::{Digest, Sha256};
 use super::feed::found;
 use super::poll::{Brought, went_well};
 use super::{Carried, House, unchanged};
-use crate::model::{Code, Kind, Known, Lease, Next, Origin, Outcome, Task, Ts, Verdict};
+use crate::model::{Code, Kind, Known, Lease, NewTask, Next, Origin, Outcome, Task, Ts, Verdict};
+
+/// Sitemaps that are so many steps away from the one that was declared, redirects included, name no
+/// further ones.
+const DEEPEST: u16 = 3;
 
 /// Where sitemaps usually are.
 const USUAL: [&str; 3] = ["/sitemap.xml", "/news-sitemap.xml", "/sitemap_index.xml"];
@@ -80,17 +84,23 @@ pub(super) fn decide(
     let pages = pages.map(|url| found(lease, url, Kind::Article, Origin::Sitemap));
     let children = read.sitemap.children.iter().filter(|child| all || child.may_be_since(since));
     let children = children.map(|child| child.loc.as_str()).chain(site.iter().map(String::as_str));
-    let children = children.filter_map(absolute);
-    let children = children
-        .filter(|url| *url != lease.task.url)
-        .map(|url| found(lease, url, Kind::Sitemap, Origin::Sitemap));
+    let children = children.filter_map(absolute).filter(|url| *url != lease.task.url);
+    let depth = lease.task.depth.saturating_add(1);
+    let mut children: Vec<_> = children
+        .map(|url| NewTask { depth, ..found(lease, url, Kind::Sitemap, Origin::Sitemap) })
+        .collect();
+    let too_deep = if depth > DEEPEST { std::mem::take(&mut children).len() } else { 0 };
     let brought = Brought { items: u32::try_from(items).unwrap_or(u32::MAX), ..Brought::default() };
     let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
     let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
-    outcome.discovered = children.chain(pages).collect();
+    outcome.discovered = children.into_iter().chain(pages).collect();
+    let deep = match too_deep {
+        0 => String::new(),
+        n => format!(", {n} nested too deep"),
+    };
     outcome.reason = format!(
-        "{items} lines, {} new enough to follow; {}",
+        "{items} lines, {} new enough to follow{deep}; {}",
         outcome.discovered.len(),
         polled.decision.reason
     );

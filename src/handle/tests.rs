@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
-use crate::model::EventKind;
+use crate::model::{EventKind, FeedState};
 use crate::model::{
     Exchange, Headers, KnownEntry, LeaseId, LinkedEntry, NewSource, Origin, Redirected,
     RobotsState, Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
@@ -15,6 +15,7 @@ use crate::model::{
 mod moves;
 mod outcomes;
 mod polls;
+mod robots;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -337,6 +338,22 @@ fn a_sitemap_gives_what_is_new_enough_and_its_children() {
 }
 
 #[test]
+fn sitemaps_that_name_sitemaps_come_to_an_end() {
+    let index =
+        "<sitemapindex><sitemap><loc>https://example.com/next.xml</loc></sitemap></sitemapindex>";
+    let mut lease = lease(Kind::Sitemap, MAP);
+    for depth in 0..3 {
+        lease.task.depth = depth;
+        let outcome = served(&lease, answer(MAP, 200, &[], index), &Known::default());
+        assert_eq!(outcome.discovered[0].depth, depth + 1);
+    }
+    lease.task.depth = 3;
+    let outcome = served(&lease, answer(MAP, 200, &[], index), &Known::default());
+    assert_eq!((outcome.code, outcome.discovered.len()), (Code::Ok, 0));
+    assert!(outcome.reason.contains("1 nested too deep"), "{}", outcome.reason);
+}
+
+#[test]
 fn the_sitemaps_of_a_site_are_named_by_its_robots_or_where_they_usually_are() {
     let home = "https://example.com/";
     let lease = lease(Kind::Sitemap, home);
@@ -514,15 +531,28 @@ fn nobody_was_asked_when_our_own_rules_forbid_it() {
 }
 
 #[test]
-fn a_busy_host_postpones_without_counting() {
-    let lease = lease(Kind::Feed, FEED);
-    let until = at().after(Duration::from_secs(3));
-    let reply =
-        Reply::Failed { code: Code::HostBusy, detail: "busy".into(), not_before: Some(until) };
-    let (parsed, _) = parse(&lease, &reply, &house());
-    let outcome = decide(&lease, parsed, &Known::default(), at(), &house());
-    assert_eq!(outcome.next, Next::Postpone { at: until, code: Code::HostBusy });
-    assert_eq!(outcome.feed, None);
+fn a_busy_host_is_tried_again_later_each_time_but_not_later_than_usual() {
+    let mut lease = lease(Kind::Feed, FEED);
+    let usual = Duration::from_mins(30);
+    let feed = FeedState { interval_ms: Some(30 * 60_000), ..FeedState::default() };
+    let known = Known { feed, ..Known::default() };
+    for (failures, not_before, wait) in [
+        (0, None, Duration::from_mins(1)),
+        (1, None, Duration::from_mins(2)),
+        (60, None, usual),
+        (0, Some(Duration::from_mins(7)), Duration::from_mins(7)),
+        (0, Some(900_000 * HOUR), usual),
+    ] {
+        lease.task.retry_count = failures;
+        let not_before = not_before.map(|wait| at().after(wait));
+        let reply = Reply::Failed { code: Code::HostBusy, detail: "busy".into(), not_before };
+        let (parsed, _) = parse(&lease, &reply, &house());
+        let outcome = decide(&lease, parsed, &known, at(), &house());
+        // It counts: whoever sent us there was asked.
+        let next = Next::Retry { at: at().after(wait), code: Code::HostBusy };
+        assert_eq!((outcome.next, outcome.host), (next, HostAdvice::Neutral));
+        assert_eq!(outcome.feed, None, "and it is no failure of the feed's");
+    }
 }
 
 #[test]
@@ -565,11 +595,11 @@ fn half_a_robots_file_rules_nothing() {
 fn redirects_over_hosts_come_to_an_end() {
     let target = web::parse("https://other.example/1").unwrap();
     let mut lease = lease(Kind::Article, "https://example.com/1");
-    let onward = leads_on(&lease, &target, at(), &house());
+    let onward = leads_on(&lease, &target, 2, at(), &house());
     assert_eq!(onward.next, Next::Dead { code: Code::Redirect });
-    assert_eq!((onward.discovered.len(), onward.discovered[0].depth), (1, 1));
-    lease.task.depth = 5;
-    let far = leads_on(&lease, &target, at(), &house());
+    assert_eq!((onward.discovered.len(), onward.discovered[0].depth), (1, 2));
+    lease.task.depth = 4;
+    let far = leads_on(&lease, &target, 2, at(), &house());
     assert_eq!((far.next, far.discovered.len()), (Next::Dead { code: Code::RedirectLoop }, 0));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use feedmill_formats::{date, wall};
+use feedmill_formats::{date, url as web, wall};
 
 use crate::model::{Code, Headers, Response, Ts};
 
@@ -58,11 +58,23 @@ pub(super) fn judge(response: &Response) -> Judged {
                 response.exchange.body.len()
             )
         }
-        Code::RedirectLoop => format!("status {status} without a usable Location, or one too many"),
+        Code::RedirectLoop => leads_nowhere(response),
         _ => format!("status {status}"),
     };
     let told = told.filter(|_| code == Code::RateLimited);
     Judged::Failed { code, detail, told }
+}
+
+/// Why a redirect was not followed.
+fn leads_nowhere(response: &Response) -> String {
+    let status = response.status();
+    let location = response.exchange.headers.text("location");
+    let base = web::parse(response.final_url()).ok();
+    match location.zip(base).map(|(location, base)| web::join(&base, &location)) {
+        None => format!("status {status} without a Location"),
+        Some(Err(error)) => format!("status {status} leads to where nobody can go: {error}"),
+        Some(Ok(target)) => format!("status {status} leads to {target}, one redirect too many"),
+    }
 }
 
 /// The bot wall that answered in the publisher's place; `body` is decoded.
@@ -95,9 +107,7 @@ fn whole(text: &str) -> Option<u64> {
 
 /// The time for which the answer says it still stays fresh.
 pub(super) fn fresh(headers: &Headers, at: Ts) -> Option<Duration> {
-    let lines = headers.0.iter().filter(|(name, _)| name.eq_ignore_ascii_case("cache-control"));
-    let lines: Vec<_> = lines.map(|(_, value)| value.to_ascii_lowercase()).collect();
-    let directives = lines.join(",");
+    let directives = headers.list("cache-control").unwrap_or_default().to_ascii_lowercase();
     let stale = |directive: &str| matches!(directive.trim(), "no-store" | "no-cache");
     if directives.split(',').any(stale) {
         return None;
@@ -155,6 +165,7 @@ mod tests {
         for none in [
             &[("cache-control", "no-store")][..],
             &[("cache-control", "no-cache, max-age=600")],
+            &[("cache-control", "max-age=600"), ("Cache-Control", "no-store")],
             &[("cache-control", "max-age=0")],
             &[("expires", "0")],
             &[],

@@ -61,6 +61,13 @@ impl Headers {
         self.0.iter().map(|(name, value)| (name.as_str(), Self::bytes(value)))
     }
 
+    /// All values under that name as one list: a list may stand on several lines.
+    #[must_use]
+    pub fn list(&self, name: &str) -> Option<String> {
+        let values: Vec<&str> = self.all(name).collect();
+        (!values.is_empty()).then(|| values.join(", "))
+    }
+
     /// Every value under that name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.0.iter().filter(move |(have, _)| have.eq_ignore_ascii_case(name));
@@ -174,8 +181,8 @@ impl Response {
 pub struct FetchRecord {
     /// Names it.
     pub id: FetchId,
-    /// For which task.
-    pub task: TaskId,
+    /// For which task; `None` for a robots.txt that was asked for on the way to a page.
+    pub task: Option<TaskId>,
     /// When it began.
     pub at: Ts,
     /// The address that answered.

@@ -2,7 +2,7 @@
 //!
 //! A fetch that was answered and has no place is one whose bytes are no longer kept.
 
-use crate::model::{ArticleFact, EntryFact, FetchId, RawRef, SourceId, Task, Ts};
+use crate::model::{ArticleFact, EntryFact, FetchId, RawRef, SourceId, Task, TaskId, Ts};
 
 /// Which fetches to list, in the order of their time.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +56,19 @@ pub struct Reread {
     pub entries: Vec<(Ts, EntryFact)>,
     /// The article, likewise.
     pub article: Option<(Ts, ArticleFact)>,
+}
+
+/// Stands in the index for the task of a fetch that is no task's.
+const NOBODY: i64 = 0;
+
+/// The task of a fetch as it stands in the index.
+pub(super) fn to_index(task: Option<TaskId>) -> i64 {
+    task.map_or(NOBODY, |task| task.0)
+}
+
+/// The task of a fetch from how it stands in the index.
+pub(super) fn from_index(task: i64) -> Option<TaskId> {
+    Some(task).filter(|task| *task != NOBODY).map(TaskId)
 }
 
 /// The least id of a fetch made at that time: ids begin with it.

@@ -141,7 +141,7 @@ async fn old_bytes_go_and_the_last_documents_of_feeds_stay() {
     let reader = app::reader(&world.config).unwrap();
     let mut kept = 0;
     for fetch in fetches(&*world.store).await {
-        let filter = TaskFilter { ids: vec![fetch.task], ..TaskFilter::default() };
+        let filter = TaskFilter { ids: vec![fetch.task.unwrap()], ..TaskFilter::default() };
         let is_feed = world.tasks(filter).await.remove(0).kind == Kind::Feed;
         assert_eq!(fetch.raw.is_some(), is_feed && fetch.status == Some(200), "{fetch:?}");
         if let Some(raw) = &fetch.raw {

@@ -232,6 +232,7 @@ macro_rules! contract {
                 a_poison_feed_is_counted_by_itself_while_pages_are_served,
                 renewal_makes_a_lease_last,
                 a_second_host_is_granted_and_both_get_their_pause,
+                a_blocked_host_is_not_lent,
                 a_busy_host_is_not_lent,
                 advice_goes_to_the_host_that_answered,
                 after_a_crash_everything_is_handed_out_again_after_the_pause,

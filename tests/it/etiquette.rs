@@ -5,6 +5,7 @@
 
 mod body;
 mod conditional;
+mod hops;
 mod pace;
 mod request;
 mod robots;
@@ -57,6 +58,12 @@ macro_rules! etiquette {
                 line_22_only_a_lasting_move_to_the_same_feed_is_stored,
                 line_23_redirects_end_and_every_hop_is_guarded_and_polite,
                 line_24_refusals_end_and_server_errors_back_off,
+            }
+            hops {
+                line_23_who_leads_to_a_busy_host_is_not_asked_again_and_again,
+                line_23_every_queue_keeps_its_pause_whoever_was_asked_in_between,
+                line_23_redirects_are_counted_over_all_hosts,
+                line_31_robots_of_a_hop_that_cannot_be_had_make_the_host_wait,
             }
             request {
                 line_25_the_agent_is_honest_and_always_the_same,

@@ -387,7 +387,7 @@ async fn an_outcome_that_cannot_be_kept_falls_alone() {
             if at == 1 {
                 outcome.fetches.push(feedmill::model::FetchRecord {
                     id: feedmill::model::new_uuid(lease.now),
-                    task: lease.task.id,
+                    task: Some(lease.task.id),
                     at: lease.now,
                     url: lease.task.url.clone(),
                     status: Some(200),

@@ -81,9 +81,13 @@ pub fn capped<'a>(
 /// One coding undone, or `None` when the bytes are already plain.
 fn undo(coding: &str, bytes: &[u8], limit: usize) -> Result<Option<Vec<u8>>, DecodeError> {
     let coding = coding.to_ascii_lowercase();
+    // What some servers write when they mean none.
+    if matches!(coding.as_str(), "identity" | "none" | "utf-8") {
+        return Ok(None);
+    }
     // An answer without a body keeps its header, and some proxies inflate and keep it too.
     if bytes.is_empty() || is_plainly_text(bytes) {
-        let known = ["identity", "gzip", "x-gzip", "deflate", "br", "zstd"];
+        let known = ["gzip", "x-gzip", "deflate", "br", "zstd"];
         return if known.contains(&coding.as_str()) {
             Ok(None)
         } else {
@@ -91,7 +95,6 @@ fn undo(coding: &str, bytes: &[u8], limit: usize) -> Result<Option<Vec<u8>>, Dec
         };
     }
     match coding.as_str() {
-        "identity" => Ok(None),
         "gzip" | "x-gzip" => gunzip(bytes, limit).map(Some),
         "deflate" => inflate(bytes, limit).map(Some),
         "br" => unbrotli(bytes, limit).map(Some),
@@ -275,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_plain_body_is_borrowed() {
-        for coding in [None, Some(""), Some("identity")] {
+        for coding in [None, Some(""), Some("identity"), Some("none"), Some("UTF-8")] {
             assert!(matches!(capped(TEXT, coding, LIMIT), Ok(Cow::Borrowed(TEXT))));
         }
         assert_eq!(capped(b"", Some("gzip"), LIMIT).unwrap(), &b""[..]);

@@ -93,16 +93,18 @@ impl Rights {
         self.tdm_policy = self.tdm_policy.take().or(other.tdm_policy);
     }
 
-    /// `noindex, nofollow`, or the same for one robot: `otherbot: noindex`.
+    /// `noindex, nofollow`; what follows a robot's name is for that one: `otherbot: noindex`.
     fn robots_tag(&mut self, value: &str, agent: &str) {
-        // A colon also stands in directives with a value; those have names of their own.
-        match value.split_once(':') {
-            Some((first, rest)) if !has_value(first) => {
-                if first.trim().eq_ignore_ascii_case(agent) {
-                    self.directives(rest);
-                }
+        let mut for_us = true;
+        for part in value.split(',') {
+            let (robot, directive) = match part.split_once(':') {
+                Some((first, rest)) if is_robot(first.trim()) => (Some(first.trim()), rest),
+                _ => (None, part),
+            };
+            for_us = robot.map_or(for_us, |robot| robot.eq_ignore_ascii_case(agent));
+            if for_us {
+                self.directives(directive);
             }
-            _ => self.directives(value),
         }
     }
 
@@ -136,13 +138,13 @@ impl Rights {
     }
 }
 
-/// Whether a directive of this name carries a value after a colon.
-fn has_value(name: &str) -> bool {
-    let name = name.rsplit(',').next().unwrap_or_default().trim().to_ascii_lowercase();
-    matches!(
-        name.as_str(),
-        "unavailable_after" | "max-snippet" | "max-image-preview" | "max-video-preview"
-    )
+/// Whether what stands before a colon is the name of a robot: one word, and no directive that
+/// carries a value. Times of day have colons too.
+fn is_robot(name: &str) -> bool {
+    const WITH_VALUE: [&str; 4] =
+        ["unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"];
+    let word = !name.is_empty() && !name.contains(char::is_whitespace);
+    word && !WITH_VALUE.iter().any(|directive| name.eq_ignore_ascii_case(directive))
 }
 
 fn is_no(value: &str) -> bool {
@@ -197,6 +199,15 @@ mod tests {
             "nosnippet",
         ];
         assert_eq!(rights.robots, expected);
+    }
+
+    #[test]
+    fn a_robots_name_is_only_about_what_follows_it() {
+        let said = |value| of(&[("x-robots-tag", value)], &[]).robots;
+        assert_eq!(said("noindex, otherbot: nofollow, noarchive"), ["noindex"]);
+        assert_eq!(said("otherbot: nofollow, feedmill: noindex, noai"), ["noindex", "noai"]);
+        let date = "noai, unavailable_after: Tue, 25 Jun 2030 15:00:00 GMT, noindex";
+        assert!(said(date).contains(&"noindex".to_owned()));
     }
 
     #[test]

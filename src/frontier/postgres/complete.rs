@@ -7,7 +7,7 @@ use super::rows::{
 };
 use crate::db::DbError;
 use crate::db::postgres::{Given, Tx, clean, column, rows, run};
-use crate::frontier::rulings::Ending;
+use crate::frontier::rulings::{self, Ending};
 use crate::frontier::{Candidate, Pace, Rules};
 use crate::model::{Code, HostAdvice, Kind, Lane, LeaseId, Next, Status, TaskId, Ts, Validators};
 
@@ -112,10 +112,12 @@ impl Leases {
         let mut paces: BTreeMap<i64, Pace> = BTreeMap::new();
         let (mut freed, mut alone, mut shared) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         for done in done {
-            let lane = self.places.get(&done.task.0).map(|place| place.lane);
+            let place = self.places.get(&done.task.0);
+            let lane = place.map(|place| place.lane);
             for held in self.held.get(&done.lease.0).into_iter().flatten() {
                 let answered = done.answered_by.is_none_or(|by| by == held.name);
-                let advice = if answered { done.advice } else { HostAdvice::Neutral };
+                let own = place.is_some_and(|place| place.queue == held.queue);
+                let advice = rulings::advice(done.advice, answered, own);
                 let pace = paces.get(&held.queue).copied().unwrap_or(held.pace);
                 let (pace, next) = pace.after(advice, now, rules.delay);
                 paces.insert(held.queue, pace);

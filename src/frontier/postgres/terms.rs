@@ -1,8 +1,10 @@
 //! A lease's terms while it is under way: longer, or with a second host.
 
+use std::time::Duration;
+
 use deadpool_postgres::GenericClient;
 
-use super::rows::{int, lock_held, maybe, now, queue_ids, renew_tops};
+use super::rows::{PACE_COLUMNS, int, lock_held, maybe, now, queue_ids, read_pace, renew_tops};
 use crate::db::postgres::{first, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::{Extension, Rules, queue_key};
@@ -58,29 +60,28 @@ pub(super) async fn extend(
         return Ok(Extension::Stale);
     };
     // The slot that it has already, else the one that is free first.
-    let sql = "SELECT id, next_at, lease_id FROM host WHERE queue_id = $1
-        ORDER BY lease_id IS NOT DISTINCT FROM $2 DESC, lease_id IS NOT NULL, next_at, slot LIMIT 1";
-    let Some(slot) = first(&tx, sql, &[queue, &lease.0]).await? else {
+    let sql = format!(
+        "SELECT id, next_at, lease_id, {PACE_COLUMNS} FROM host WHERE queue_id = $1
+         ORDER BY lease_id IS NOT DISTINCT FROM $2 DESC, lease_id IS NOT NULL, next_at, slot LIMIT 1"
+    );
+    let Some(slot) = first(&tx, &sql, &[queue, &lease.0]).await? else {
         return Ok(Extension::Stale);
     };
-    let (id, next_at, held) = (int(&slot, 0)?, int(&slot, 1)?, maybe(&slot, 2)?);
+    let (id, next_at, held) = (int(&slot, 0)?, Ts::from_ms(int(&slot, 1)?), maybe(&slot, 2)?);
+    let pace = read_pace(&slot, 3)?;
     if held == Some(lease.0) {
-        return Ok(Extension::Granted);
+        return Ok(Extension::Granted { wait: Duration::ZERO, pause: pace.pause(rules.delay) });
     }
-    if held.is_some() {
-        // Nobody knows when it ends: look again after an ordinary pause.
-        return Ok(Extension::Busy(now.after(rules.delay)));
+    let lent = pace.lend(held.is_some(), next_at, now, rules.delay);
+    if matches!(lent, Extension::Granted { .. }) {
+        run(
+            &tx,
+            "UPDATE host SET next_at = $2, lease_id = $3, lease_task = $4 WHERE id = $1",
+            &[&id, &until, &lease.0, &task],
+        )
+        .await?;
+        renew_tops(&tx, &[*queue]).await?;
+        tx.commit().await?;
     }
-    if next_at > now.ms() {
-        return Ok(Extension::Busy(Ts::from_ms(next_at)));
-    }
-    run(
-        &tx,
-        "UPDATE host SET next_at = $2, lease_id = $3, lease_task = $4 WHERE id = $1",
-        &[&id, &until, &lease.0, &task],
-    )
-    .await?;
-    renew_tops(&tx, &[*queue]).await?;
-    tx.commit().await?;
-    Ok(Extension::Granted)
+    Ok(lent)
 }

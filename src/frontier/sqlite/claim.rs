@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use feedmill_formats::url as web;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
@@ -381,30 +382,27 @@ pub(super) fn extend(
         return Ok(Extension::Stale);
     }
     let queue = queue_of(conn, queue_key(host, &rules.groups), now, rules)?;
-    let held: bool = conn
-        .prepare_cached("SELECT EXISTS(SELECT 1 FROM host WHERE queue_id = ?1 AND lease_id = ?2)")?
-        .query_row((queue, lease.0), |row| row.get(0))?;
-    if held {
-        return Ok(Extension::Granted);
+    // The slot that it has already, else the one that is free first.
+    let (slot, holder) = conn
+        .prepare_cached(concat!(
+            "SELECT ",
+            host_columns!(),
+            ", h.lease_id FROM host h WHERE h.queue_id = ?1
+             ORDER BY h.lease_id IS ?2 DESC, h.lease_id IS NOT NULL, h.next_at, h.slot LIMIT 1"
+        ))?
+        .query_row((queue, lease.0), |row| Ok((read_host(row)?, row.get::<_, Option<i64>>(15)?)))?;
+    if holder == Some(lease.0) {
+        let pause = slot.pace.pause(rules.delay);
+        return Ok(Extension::Granted { wait: Duration::ZERO, pause });
     }
-    let (id, next_at, lease_id): (i64, i64, Option<i64>) = conn
-        .prepare_cached(
-            "SELECT id, next_at, lease_id FROM host WHERE queue_id = ?1
-             ORDER BY lease_id IS NOT NULL, next_at LIMIT 1",
+    let lent = slot.pace.lend(holder.is_some(), slot.next_at, now, rules.delay);
+    if matches!(lent, Extension::Granted { .. }) {
+        conn.prepare_cached(
+            "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4 WHERE id = ?1",
         )?
-        .query_row([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-    if lease_id.is_some() {
-        // Nobody knows when it ends: look again after an ordinary pause.
-        return Ok(Extension::Busy(now.after(rules.delay)));
+        .execute((slot.id, until, lease.0, task))?;
     }
-    if next_at > now.ms() {
-        return Ok(Extension::Busy(Ts::from_ms(next_at)));
-    }
-    conn.prepare_cached(
-        "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4 WHERE id = ?1",
-    )?
-    .execute((id, until, lease.0, task))?;
-    Ok(Extension::Granted)
+    Ok(lent)
 }
 
 /// When the next task of these lanes can be handed out.

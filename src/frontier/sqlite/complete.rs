@@ -7,7 +7,7 @@ use super::rows::{
     renew_tops, top_column,
 };
 use crate::db::DbError;
-use crate::frontier::rulings::Ending;
+use crate::frontier::rulings::{self, Ending};
 use crate::frontier::{Rules, queue_key};
 use crate::model::{Code, HostAdvice, Kind, Lane, LeaseId, Next, Status, TaskId, Ts, Validators};
 
@@ -56,8 +56,9 @@ pub(crate) fn complete(
     let answered_by = done.answered_by.map(|host| queue_key(host, &rules.groups));
     for host in &hosts {
         let answered = answered_by.is_none_or(|by| by == host.name);
-        let advice = if answered { done.advice } else { HostAdvice::Neutral };
-        release(conn, host, (host.queue == place.queue).then_some(place.lane), advice, now, rules)?;
+        let own = host.queue == place.queue;
+        let advice = rulings::advice(done.advice, answered, own);
+        release(conn, host, own.then_some(place.lane), advice, now, rules)?;
     }
     Ok(true)
 }

@@ -12,6 +12,7 @@ use crate::model::{
     RobotsFact, Task, TaskId, Ts, Verdict,
 };
 use crate::store::forms::{pack, readdressed, to_json};
+use crate::store::raw::to_index;
 use crate::store::{Commit, apply};
 
 fn long(number: u64) -> i64 {
@@ -33,7 +34,7 @@ pub(super) async fn put_fetches(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), 
            $12::bigint[], $13::bigint[]) ON CONFLICT (id) DO NOTHING",
         &[
             &column(&fetches, |fetch| fetch.id.as_bytes().as_slice()),
-            &column(&fetches, |fetch| fetch.task.0),
+            &column(&fetches, |fetch| to_index(fetch.task)),
             &column(&fetches, |fetch| fetch.at.ms()),
             &column(&fetches, |fetch| clean(&fetch.url)),
             &column(&fetches, |fetch| fetch.status.map(i32::from)),

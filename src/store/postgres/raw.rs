@@ -12,7 +12,7 @@ use crate::model::{
     Code, EntryFact, EntryId, EntryRow, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts,
 };
 use crate::store::apply;
-use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id};
+use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id, from_index};
 
 pub(super) const FETCH_COLUMNS: &str = "f.id, f.task_id, f.at, f.url, f.status, f.code, f.bytes, \
     f.elapsed_ms, f.content_type, f.body_sha256, f.segment, f.\"offset\", f.length";
@@ -28,7 +28,7 @@ pub(super) fn read_fetch(row: &Row) -> Result<FetchRecord, DbError> {
     };
     Ok(FetchRecord {
         id: FetchId::from_bytes(read::hash("fetch", row, 0)?),
-        task: TaskId(int(row, 1)?),
+        task: from_index(int(row, 1)?),
         at: Ts::from_ms(int(row, 2)?),
         url: row.try_get(3)?,
         status: maybe(row, 4)?.map(|_| narrow("status", row, 4)).transpose()?,

@@ -12,6 +12,7 @@ use crate::model::{
     NewEvent, RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
 use crate::store::forms::{PRICE, pack, readdressed, to_json};
+use crate::store::raw::to_index;
 use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
 
 /// A commit with the addresses that it found, normalised.
@@ -103,7 +104,7 @@ fn put_fetch(conn: &Connection, fetch: &FetchRecord) -> Result<(), DbError> {
     )?
     .execute(params![
         fetch.id.as_bytes().as_slice(),
-        fetch.task.0,
+        to_index(fetch.task),
         fetch.at.ms(),
         fetch.url,
         fetch.status,

@@ -9,7 +9,7 @@ use crate::db::DbError;
 use crate::frontier::sqlite::number;
 use crate::model::{Code, EntryId, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
 use crate::store::apply;
-use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id};
+use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id, from_index};
 
 pub(super) const FETCH_COLUMNS: &str = "f.id, f.task_id, f.at, f.url, f.status, f.code, f.bytes, \
     f.elapsed_ms, f.content_type, f.body_sha256, f.segment, f.offset, f.length";
@@ -22,7 +22,7 @@ pub(super) fn read_fetch(row: &Row<'_>) -> Result<FetchRecord, DbError> {
     };
     Ok(FetchRecord {
         id: FetchId::from_bytes(row.get(0)?),
-        task: TaskId(row.get(1)?),
+        task: from_index(row.get(1)?),
         at: Ts::from_ms(row.get(2)?),
         url: row.get(3)?,
         status: row.get(4)?,

@@ -199,8 +199,8 @@ impl Machine {
                 let lease = self.held[at].id;
                 let extended = self.trial.store.extend(lease, &host_name(host)).await.unwrap();
                 let extended = match extended {
-                    Extension::Granted => Some(true),
-                    Extension::Busy(_) => Some(false),
+                    Extension::Granted { .. } => Some(true),
+                    Extension::Busy { .. } | Extension::Blocked { .. } => Some(false),
                     Extension::Stale => None,
                 };
                 assert_eq!(extended, self.model.extend(lease, host, self.trial.now()));

@@ -3,6 +3,8 @@
 //! It says what must come of a step; how a backend gets there is not its business. The one thing
 //! that it takes from the product is the pure arithmetic of a host's pace.
 
+use std::time::Duration;
+
 use feedmill::frontier::Pace;
 use feedmill::model::{HostAdvice, Kind, LeaseId, Next, Status, Ts};
 
@@ -237,7 +239,8 @@ impl Model {
         if wanted.hold.is_some_and(|hold| hold.lease == lease) {
             return Some(true);
         }
-        if wanted.hold.is_some() || wanted.free_at > now {
+        // A pause is waited out under the lease, a long wait is not.
+        if wanted.hold.is_some() || wanted.free_at.since(now) > Duration::from_mins(10) {
             return Some(false);
         }
         wanted.hold = Some(Hold { lease, task });

@@ -14,7 +14,7 @@ const FEED: &str = "https://a.example/feed";
 fn record(task: TaskId, at: Ts, segment: &str, offset: u64) -> FetchRecord {
     FetchRecord {
         id: new_uuid(at),
-        task,
+        task: Some(task),
         at,
         url: "https://a.example/".into(),
         status: Some(200),
@@ -73,7 +73,7 @@ pub(super) async fn fetches_are_found_by_what_is_asked_for(open: Open) {
     assert_eq!(ids(&trial, FetchFilter { after: Some(all[0]), ..any() }).await, all[1..]);
     let mut owned = made.clone();
     let elsewhere = trial.task("https://b.example/").await.id;
-    owned.retain(|fetch| fetch.task != elsewhere);
+    owned.retain(|fetch| fetch.task != Some(elsewhere));
     assert_eq!(owned.len(), 3);
     let of_source = ids(&trial, FetchFilter { source: Some(source.id), ..any() }).await;
     assert_eq!(of_source, owned.iter().map(|fetch| fetch.id).collect::<Vec<_>>());

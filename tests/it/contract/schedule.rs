@@ -90,7 +90,7 @@ pub(super) async fn the_price_and_what_it_follows_from_are_kept(open: Open) {
         let state = FeedState { bucket, interval_ms: Some(21_600_000), ..FeedState::default() };
         let fetch = FetchRecord {
             id: new_uuid(trial.now()),
-            task: lease.task.id,
+            task: Some(lease.task.id),
             at: trial.now(),
             url: lease.task.url.clone(),
             status: Some(200),

@@ -1,0 +1,80 @@
+//! robots.txt in full: how much of it is read, and what happens when it cannot be had.
+
+use feedmill_formats::robots::Robots;
+
+use super::*;
+
+const OTHER: &str = "https://example.com:8443";
+
+fn rules(body: &[u8]) -> String {
+    let mut response = answer(ROBOTS, 200, &[], "");
+    response.exchange.body = Bytes::copy_from_slice(body);
+    let outcome = served(&lease(Kind::Robots, ROBOTS), response, &Known::default());
+    match outcome.robots.unwrap().state.verdict {
+        Verdict::Rules(text) => text,
+        Verdict::AllowAll => panic!("there is a file"),
+    }
+}
+
+#[test]
+fn a_long_file_ends_with_a_whole_line() {
+    let last = "Disallow: /private/archive/";
+    let filler = 500 * 1024 - "User-agent: *\n".len() - "Disallow: /".len() - 1;
+    let body = format!("User-agent: *\n{}\n{last}\n", "#".repeat(filler));
+    let read = rules(body.as_bytes());
+    assert!(!read.contains("Disallow"), "`Disallow: /` would rule out everything");
+    assert!(read.starts_with("User-agent: *\n#"));
+    assert_eq!(rules(&b"#".repeat(600 * 1024)), "", "there is no line end at all");
+}
+
+#[test]
+fn bytes_that_are_no_text_rule_the_addresses_that_have_them() {
+    let rules = Robots::parse(rules(b"User-agent: *\nDisallow: /caf\xe9\n").as_bytes());
+    assert!(!rules.allows("Feedmill", "/caf%E9"));
+    assert!(rules.allows("Feedmill", "/caf"));
+}
+
+#[test]
+fn only_the_guard_before_the_first_hop_allows_everything() {
+    let lease = lease(Kind::Robots, ROBOTS);
+    let (code, detail) = (Code::Guarded, String::from("a private address"));
+    let failed = Reply::Failed { code, detail: detail.clone(), not_before: None };
+    for (reply, allowed) in [(Reply::Refused { code, detail }, true), (failed, false)] {
+        let (parsed, _) = parse(&lease, &reply, &house());
+        let outcome = decide(&lease, parsed, &Known::default(), at(), &house());
+        assert_eq!(outcome.robots.is_some(), allowed);
+        assert_eq!(matches!(outcome.host, HostAdvice::Wait { .. }), !allowed);
+    }
+}
+
+#[test]
+fn a_busy_host_in_between_is_not_waited_for_at_length() {
+    let mut lease = lease(Kind::Robots, ROBOTS);
+    lease.task.retry_count = 40;
+    let far = Some(at().after(900_000 * HOUR));
+    let reply = Reply::Failed { code: Code::HostBusy, detail: "busy".into(), not_before: far };
+    let (parsed, _) = parse(&lease, &reply, &house());
+    let outcome = decide(&lease, parsed, &Known::default(), at(), &house());
+    assert_eq!(outcome.host, HostAdvice::Wait { until: at().after(HOUR) });
+}
+
+#[test]
+fn an_origin_on_the_way_makes_the_host_wait_like_its_own() {
+    let told = at().after(5 * HOUR);
+    let ask = |status, headers: &[(&str, &str)], kept: Option<&RobotsState>, failures| {
+        let reply = Reply::Answer(Box::new(answer(ROBOTS, status, headers, "")));
+        robots_of(OTHER.into(), &reply, kept, (TaskId(1), failures), at(), &house())
+    };
+    let limited = ask(429, &[("retry-after", "18000")], None, 0);
+    assert_eq!(limited.advice, Some(HostAdvice::SlowDown { until: Some(told) }));
+    assert_eq!(limited.fact.unwrap_err().1, told);
+    let until = |failures| ask(503, &[], None, failures).fact.unwrap_err().1;
+    assert!(until(0) < until(1), "longer each time");
+    assert_eq!(ask(503, &[], None, 0).advice, Some(HostAdvice::Wait { until: until(0) }));
+
+    let verdict = Verdict::Rules("User-agent: *\nDisallow: /no".into());
+    let kept = RobotsState { verdict, fetched_at: at().before(30 * HOUR), expires_at: at() };
+    let stale = ask(503, &[], Some(&kept), 0);
+    assert!(stale.fact.unwrap().state.expires_at > at(), "the copy serves for a while");
+    assert_eq!(stale.advice, Some(HostAdvice::Neutral));
+}
