@@ -141,9 +141,7 @@ pub fn specify(
         return Err(SpecError::Priority(priority));
     }
     check_access(&wanted.access)?;
-    if wanted.interval.is_some_and(|interval| interval.is_zero()) {
-        return Err(SpecError::Interval);
-    }
+    check_interval(wanted.interval)?;
     Ok(NewSource {
         name: label("name", wanted.name.as_deref().unwrap_or(&url::host(&home)))?,
         url: format!("{}/", url::origin(&home)),
@@ -157,6 +155,14 @@ pub fn specify(
         poll_policy: wanted.policy,
         access: wanted.access.clone(),
     })
+}
+
+/// Says what is wrong with a time between polls.
+pub fn check_interval(interval: Option<Duration>) -> Result<(), SpecError> {
+    match interval {
+        Some(interval) if interval.is_zero() => Err(SpecError::Interval),
+        _ => Ok(()),
+    }
 }
 
 /// Says what is wrong with how a source is to be asked.

@@ -10,6 +10,8 @@ pub mod postgres;
 mod raw;
 pub mod sqlite;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde::Serialize;
 
@@ -20,8 +22,8 @@ use crate::frontier::{
 };
 use crate::model::{
     Access, ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchId, FetchRecord,
-    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, Task, TaskId,
-    Ts,
+    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PollPolicy, RobotsState, Source,
+    Task, TaskId, Ts,
 };
 
 pub use postgres::PgStore;
@@ -196,6 +198,14 @@ pub trait Store: Frontier {
 
     /// Replaces how a source is asked, from its next request on.
     async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError>;
+
+    /// Replaces how a source's polls are chosen, from its next one on.
+    async fn set_pace(
+        &self,
+        name: &str,
+        interval: Option<Duration>,
+        policy: Option<PollPolicy>,
+    ) -> Result<Source, SourceError>;
 
     /// Forgets a source; its articles stay.
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError>;

@@ -15,7 +15,7 @@ use super::{Context, Failure, text};
 use crate::config::Span;
 use crate::fetch::Guard;
 use crate::model::{Health, Kind, PollPolicy, Source, Status, Ts};
-use crate::sources::{Wanted, specify};
+use crate::sources::{Wanted, check_interval, specify};
 use crate::store::ChannelState;
 
 /// Adds, shows and changes the publishers that are followed
@@ -28,6 +28,13 @@ pub(super) enum Command {
         name: String,
         #[command(flatten)]
         flags: access::Flags,
+    },
+    /// Replaces how a source is polled, from its next poll on. Without flags, as `schedule` says
+    Pace {
+        /// The source's name or id
+        name: String,
+        #[command(flatten)]
+        flags: Polls,
     },
     /// Lists all sources
     List,
@@ -71,6 +78,17 @@ pub(super) enum Command {
     },
 }
 
+/// How polls are chosen.
+#[derive(Debug, clap::Args)]
+pub(super) struct Polls {
+    /// A fixed time between polls, such as 30m; never less than `schedule.min_interval`
+    #[arg(long, value_name = "SPAN")]
+    interval: Option<Span>,
+    /// How its polls are chosen: value, ewma or fixed [default: as schedule.policy says]
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<PollPolicy>,
+}
+
 /// Adds a source
 ///
 /// An address is a feed, or a sitemap when its file name says so. Several addresses make one source
@@ -102,12 +120,8 @@ pub(super) struct Add {
     /// The pause between two requests to its hosts, when robots.txt names none, such as 2s
     #[arg(long, value_name = "SPAN")]
     rate_limit: Option<Span>,
-    /// A fixed time between polls, such as 30m
-    #[arg(long, value_name = "SPAN")]
-    interval: Option<Span>,
-    /// How its polls are chosen: value, ewma or fixed [default: as schedule.policy says]
-    #[arg(long, value_name = "POLICY")]
-    policy: Option<PollPolicy>,
+    #[command(flatten)]
+    pace: Polls,
     #[command(flatten)]
     access: access::Flags,
 }
@@ -122,8 +136,8 @@ impl Add {
             category: self.category.clone(),
             priority: self.priority,
             rate_limit: self.rate_limit.map(Span::duration),
-            interval: self.interval.map(Span::duration),
-            policy: self.policy,
+            interval: self.pace.interval.map(Span::duration),
+            policy: self.pace.policy,
             access: self.access.access()?,
         })
     }
@@ -133,6 +147,7 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
     match command {
         Command::Add(args) => add(args, context).await,
         Command::Access { name, flags } => access::run(name, flags, context).await,
+        Command::Pace { name, flags } => pace(name, flags, context).await,
         Command::List => list(context).await,
         Command::Show { name } => show(name, context).await,
         Command::Diff { name } => diff::run(name, context).await,
@@ -149,6 +164,18 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
             context.out.done(&source, &format!("{} is no longer followed", source.spec.name))
         }
     }
+}
+
+async fn pace(name: &str, flags: &Polls, context: &Context) -> Result<(), Failure> {
+    let interval = flags.interval.map(Span::duration);
+    check_interval(interval)?;
+    let source = context.store().await?.set_pace(name, interval, flags.policy).await?;
+    let how = match (flags.interval, flags.policy) {
+        (Some(interval), _) => format!("every {interval}"),
+        (None, Some(policy)) => format!("by {policy}"),
+        (None, None) => "as schedule.policy says".to_owned(),
+    };
+    context.out.done(&source, &format!("{} is polled {how}", source.spec.name))
 }
 
 async fn add(args: &Add, context: &Context) -> Result<(), Failure> {

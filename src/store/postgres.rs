@@ -9,6 +9,7 @@ mod read;
 mod sources;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
@@ -24,7 +25,7 @@ use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Frontier, Rules};
 use crate::model::{
     Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, RobotsState, Source, TaskId,
+    NewSource, PollPolicy, RobotsState, Source, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -139,7 +140,21 @@ impl Store for PgStore {
     }
 
     async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError> {
-        let found = sources::set_access(&self.db, name, &access).await?;
+        let change = |spec: &mut NewSource| spec.access = access;
+        let found = sources::respecify(&self.db, name, change).await?;
+        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+    }
+
+    async fn set_pace(
+        &self,
+        name: &str,
+        interval: Option<Duration>,
+        policy: Option<PollPolicy>,
+    ) -> Result<Source, SourceError> {
+        let change = |spec: &mut NewSource| {
+            (spec.poll_interval, spec.poll_policy) = (interval, policy);
+        };
+        let found = sources::respecify(&self.db, name, change).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 

@@ -7,6 +7,7 @@ mod read;
 mod sources;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
@@ -22,7 +23,7 @@ use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Frontier, Rules};
 use crate::model::{
     Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, RobotsState, Source, TaskId,
+    NewSource, PollPolicy, RobotsState, Source, TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -115,7 +116,22 @@ impl Store for SqliteStore {
 
     async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError> {
         let wanted = name.to_owned();
-        let found = self.db.write(move |conn| sources::set_access(conn, &wanted, &access)).await?;
+        let change = move |spec: &mut NewSource| spec.access.clone_from(&access);
+        let found = self.db.write(move |conn| sources::respecify(conn, &wanted, &change)).await?;
+        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+    }
+
+    async fn set_pace(
+        &self,
+        name: &str,
+        interval: Option<Duration>,
+        policy: Option<PollPolicy>,
+    ) -> Result<Source, SourceError> {
+        let wanted = name.to_owned();
+        let change = move |spec: &mut NewSource| {
+            (spec.poll_interval, spec.poll_policy) = (interval, policy);
+        };
+        let found = self.db.write(move |conn| sources::respecify(conn, &wanted, change)).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 

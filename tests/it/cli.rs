@@ -227,6 +227,13 @@ fn a_source_is_added_changed_and_forgotten() {
     assert_eq!(shown["channels"][1]["kind"], "sitemap");
     let text = desk.ok(&["source", "show", "example.com"]);
     assert!(text.contains("interval    30m") && text.contains("rate limit  2s"), "{text}");
+    let pace = |flags: &[&'static str]| [&["source", "pace", "example.com"], flags].concat();
+    assert!(desk.ok(&pace(&["--interval", "2h"])).contains("is polled every 2h"));
+    assert!(desk.ok(&pace(&["--policy", "ewma"])).contains("is polled by ewma"));
+    let text = desk.ok(&["source", "show", "example.com"]);
+    assert!(text.contains("policy      ewma") && !text.contains("interval"), "{text}");
+    assert!(desk.ok(&pace(&[])).contains("as schedule.policy says"));
+    desk.fails(&pace(&["--interval", "0s"]), 2, "interval");
 
     desk.ok(&["source", "disable", "example.com", "--reason", "they asked"]);
     let shown = desk.ok(&["source", "show", "example.com"]);

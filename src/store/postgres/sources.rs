@@ -10,9 +10,7 @@ use crate::frontier::postgres::{
     owned_queues, park, parked_queues, queue_ids, read_source, renew_tops, resume, revive, take,
 };
 use crate::frontier::{Rules, admit};
-use crate::model::{
-    Access, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid,
-};
+use crate::model::{Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
 use crate::store::ChannelState;
 use crate::store::forms::{channels, switched, to_spec};
 
@@ -162,16 +160,17 @@ async fn enable(
     Ok(())
 }
 
-pub(super) async fn set_access(
+/// Changes what an operator says about a source.
+pub(super) async fn respecify(
     db: &PgDb,
     name: &str,
-    access: &Access,
+    change_spec: impl FnOnce(&mut NewSource) + Send,
 ) -> Result<Option<Source>, DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
     change(&tx).await?;
     let Some(mut source) = by_name(&tx, name).await? else { return Ok(None) };
-    source.spec.access.clone_from(access);
+    change_spec(&mut source.spec);
     let spec = to_spec(&source.spec)?;
     run(&tx, "UPDATE source SET spec = $2 WHERE id = $1", &[&source.id.0, &spec]).await?;
     tx.commit().await?;

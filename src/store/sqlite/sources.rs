@@ -6,9 +6,7 @@ use super::commit::put_event;
 use crate::db::DbError;
 use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, revive, take};
 use crate::frontier::{Rules, admit};
-use crate::model::{
-    Access, Code, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid,
-};
+use crate::model::{Code, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
 use crate::store::ChannelState;
 use crate::store::forms::{channels, switched, to_spec};
 
@@ -127,13 +125,14 @@ pub(super) fn set_enabled(
     by_id(conn, source.id)
 }
 
-pub(super) fn set_access(
+/// Changes what an operator says about a source.
+pub(super) fn respecify(
     conn: &Connection,
     name: &str,
-    access: &Access,
+    change: impl Fn(&mut NewSource),
 ) -> Result<Option<Source>, DbError> {
     let Some(mut source) = by_name(conn, name)? else { return Ok(None) };
-    source.spec.access.clone_from(access);
+    change(&mut source.spec);
     let spec = to_spec(&source.spec)?;
     conn.execute("UPDATE source SET spec = ?2 WHERE id = ?1", (source.id.0, spec))?;
     Ok(Some(source))

@@ -1,7 +1,11 @@
 //! Sources and the tasks they own.
 
+use std::time::Duration;
+
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{Access, Code, Kind, Lane, NewTask, Next, Outcome, Secret, Status};
+use feedmill::model::{
+    Access, Code, Kind, Lane, NewTask, Next, Outcome, PollPolicy, Secret, Status,
+};
 use feedmill::store::{ArticleFilter, SourceError};
 
 use super::Open;
@@ -35,6 +39,12 @@ pub(super) async fn how_a_source_is_asked_can_be_changed(open: Open) {
     let lease = trial.take().await;
     let cookie = lease.source.unwrap().spec.access.cookie.clone().unwrap();
     assert_eq!(cookie.expose(), "id=hunter2", "the secret itself comes back");
+    let hour = Some(Duration::from_hours(1));
+    let paced = trial.store.set_pace("a", hour, Some(PollPolicy::Ewma)).await.unwrap().spec;
+    assert_eq!((paced.poll_interval, paced.poll_policy), (hour, Some(PollPolicy::Ewma)));
+    let paced = trial.store.set_pace("a", None, None).await.unwrap().spec;
+    assert_eq!((paced.poll_interval, paced.poll_policy), (None, None));
+    assert!(paced.access.cookie.is_some(), "the rest stays");
     let nobody = trial.store.set_access("b", access).await;
     assert!(matches!(nobody, Err(SourceError::Unknown(name)) if name == "b"));
 }
