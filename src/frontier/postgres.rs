@@ -20,6 +20,7 @@ mod sweep;
 mod terms;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -46,6 +47,8 @@ pub(crate) use submit::take;
 const CHUNK: usize = 5_000;
 /// Every so many leases, one goes to the host that waits longest.
 const FAIR: usize = 10;
+/// Leases that ran out are looked for once in so many milliseconds.
+const LOOK_MS: u64 = 1_000;
 
 /// Writes down, at the end of the transaction, that tasks were given up because their leases ran
 /// out. The frontier does not know what anybody does with that.
@@ -58,17 +61,17 @@ pub struct PgFrontier {
     db: PgDb,
     rules: Arc<Rules>,
     changed: Arc<Notify>,
-    /// Leases that this process handed out. Its claims take turns: at the same time they would only
-    /// step over the hosts that the others hold.
-    handed_out: Arc<Mutex<usize>>,
+    /// Its claims take turns: at the same time they would only step over the hosts that the others
+    /// hold.
+    turn: Arc<Mutex<Turn>>,
     obituary: Obituary,
 }
 
 impl PgFrontier {
     /// A frontier on an open database.
     pub(crate) fn new(db: PgDb, rules: Rules, obituary: Obituary) -> Self {
-        let (changed, handed_out) = (Arc::default(), Arc::default());
-        Self { db, rules: Arc::new(rules), changed, handed_out, obituary }
+        let (changed, turn) = (Arc::default(), Arc::default());
+        Self { db, rules: Arc::new(rules), changed, turn, obituary }
     }
 
     /// Wakes whoever waits for work in this process.
@@ -139,9 +142,45 @@ impl PgFrontier {
     }
 }
 
-/// How many of the next `n` leases go to those who wait longest.
-const fn fair_share(handed_out: usize, n: usize) -> usize {
-    handed_out.saturating_add(n) / FAIR - handed_out / FAIR
+/// What one claim knows of those before it.
+#[derive(Debug)]
+struct Turn {
+    /// Leases that this process handed out.
+    handed_out: usize,
+    /// When leases that ran out were last looked for.
+    looked: Option<i64>,
+    began: Instant,
+}
+
+impl Default for Turn {
+    fn default() -> Self {
+        Self { handed_out: 0, looked: None, began: Instant::now() }
+    }
+}
+
+/// What a claim is to do.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// Leases at the most.
+    n: usize,
+    /// Of them, for those who wait longest.
+    fair: usize,
+    /// Whether to look for leases that ran out: that is a look at all that are under way.
+    expired: bool,
+}
+
+impl Wanted {
+    fn of(n: usize, turn: &mut Turn, given_now: Option<i64>) -> Self {
+        let before = turn.handed_out;
+        let fair = before.saturating_add(n) / FAIR - before / FAIR;
+        let real = || i64::try_from(turn.began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let now = given_now.unwrap_or_else(real);
+        let expired = turn.looked.is_none_or(|looked| now.abs_diff(looked) >= LOOK_MS);
+        if expired {
+            turn.looked = Some(now);
+        }
+        Self { n, fair, expired }
+    }
 }
 
 #[async_trait]
@@ -170,10 +209,10 @@ impl Frontier for PgFrontier {
         if n == 0 || lanes.is_empty() {
             return Ok(Vec::new());
         }
-        let mut handed_out = self.handed_out.lock().await;
-        let fair = fair_share(*handed_out, n);
-        let leases = claim::claim(&self.db, n, fair, lanes, &self.rules, self.obituary).await?;
-        *handed_out += leases.len();
+        let mut turn = self.turn.lock().await;
+        let wanted = Wanted::of(n, &mut turn, self.db.given_now());
+        let leases = claim::claim(&self.db, wanted, lanes, &self.rules, self.obituary).await?;
+        turn.handed_out += leases.len();
         Ok(leases)
     }
 

@@ -11,12 +11,12 @@ use deadpool_postgres::Client;
 use feedmill_formats::url as web;
 use tokio_postgres::Row;
 
-use super::Obituary;
 use super::rows::{
     PACE_COLUMNS, SOURCE_COLUMNS, TASK_COLUMNS, TASK_JOINS, enqueue, int, maybe, named, narrow,
     read_pace, read_place, read_source, read_task, renew_tops,
 };
 use super::strikes::end_expired;
+use super::{Obituary, Wanted};
 use crate::db::postgres::{Tx, column, first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::{Pace, Rules, rulings};
@@ -90,15 +90,14 @@ pub(super) async fn load_slots(
 /// whatever their priority; then highest priority first, longest waiting host first.
 pub(super) async fn claim(
     db: &PgDb,
-    n: usize,
-    fair: usize,
+    Wanted { n, fair, expired }: Wanted,
     lanes: &[Lane],
     rules: &Rules,
     obituary: Obituary,
 ) -> Result<Vec<Lease>, DbError> {
     let mut client = db.client().await?;
     // A claim waits for nobody, so that this is now until its end.
-    let look = look(db, &client).await?;
+    let look = look(db, &client, expired).await?;
     let now = look.now;
     if look.expired {
         end_expired(&mut client, now, rules, obituary).await?;
@@ -470,11 +469,11 @@ struct Look {
     expired: bool,
 }
 
-async fn look(db: &PgDb, client: &Client) -> Result<Look, DbError> {
+async fn look(db: &PgDb, client: &Client, expired: bool) -> Result<Look, DbError> {
     let sql = "SELECT n.now, EXISTS(SELECT 1 FROM delayed WHERE due <= n.now),
-          EXISTS(SELECT 1 FROM host WHERE lease_id IS NOT NULL AND next_at <= n.now)
+          $2 AND EXISTS(SELECT 1 FROM host WHERE lease_id IS NOT NULL AND next_at <= n.now)
         FROM (SELECT coalesce($1, feedmill_now()) AS now) n";
-    let row = first(client, sql, &[&db.given_now()]).await?.ok_or(DbError::Closed)?;
+    let row = first(client, sql, &[&db.given_now(), &expired]).await?.ok_or(DbError::Closed)?;
     Ok(Look { now: Ts::from_ms(int(&row, 0)?), waiting: row.try_get(1)?, expired: row.try_get(2)? })
 }
 
