@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Policy, Span};
 use crate::db::DbError;
 use crate::frontier::{Cursor, Order, TaskFilter};
-use crate::model::{Access, IngestionMode, Kind, Lane, NewSource, Ts};
+use crate::model::{Kind, Lane, NewSource, Ts};
 use crate::store::{ArticleFilter, SourceError, Store, Totals};
 
 /// Rows read at once.
@@ -222,17 +222,10 @@ pub async fn follow(newsroom: &Newsroom, store: &dyn Store) -> Result<(), DemoEr
 fn source(publisher: &Publisher) -> NewSource {
     let feed = publisher.feed_url();
     NewSource {
-        name: publisher.host.clone(),
-        url: publisher.url("/"),
         sitemap_urls: if feed.is_some() { Vec::new() } else { publisher.sitemap_urls() },
         feed_urls: feed.into_iter().collect(),
-        ingestion_mode: IngestionMode::Feed,
         category: publisher.categories.first().map(ToString::to_string),
-        priority: 5,
-        rate_limit: None,
-        poll_interval: None,
-        poll_policy: None,
-        access: Access::default(),
+        ..NewSource::new(publisher.host.clone(), publisher.url("/"))
     }
 }
 

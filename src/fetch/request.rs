@@ -147,7 +147,7 @@ fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{IngestionMode, NewSource, Secret, SourceId, Ts};
+    use crate::model::{NewSource, Secret, SourceId, Ts};
 
     fn secret(text: &str) -> Secret {
         Secret::from(text.to_owned())
@@ -158,16 +158,6 @@ mod tests {
             id: SourceId(1),
             uuid: "alder".into(),
             spec: NewSource {
-                name: "alder".into(),
-                url: home.into(),
-                feed_urls: Vec::new(),
-                sitemap_urls: Vec::new(),
-                ingestion_mode: IngestionMode::Feed,
-                category: None,
-                priority: 5,
-                rate_limit: None,
-                poll_interval: None,
-                poll_policy: None,
                 access: Access {
                     user_agent: Some("Alder/1".into()),
                     headers: [("x-key", "hunter1"), ("accept", "text/hunter2")]
@@ -177,6 +167,7 @@ mod tests {
                     auth: Some(Auth::Basic { user: "ann".into(), password: secret("hunter4") }),
                     ..Access::default()
                 },
+                ..NewSource::new("alder", home)
             },
             enabled_at: None,
             disable_reason: None,

@@ -77,11 +77,17 @@ struct Asked {
 /// How asking ended.
 pub(super) enum Answer {
     /// With a reply.
-    Reply(Reply),
+    Reply(Arc<Reply>),
     /// With a redirect whose target is a task of its own, the last of so many.
     LeadsTo(Url, usize),
     /// Without the lease, which went to somebody else.
     Lost,
+}
+
+impl Answer {
+    fn of(reply: Reply) -> Self {
+        Self::Reply(Arc::new(reply))
+    }
 }
 
 impl Server {
@@ -120,19 +126,14 @@ impl Server {
     /// Reads, looks up, decides and commits; again when the feed changed in between.
     async fn conclude(&self, lease: Arc<Lease>, asked: Asked, at: Ts) {
         let Asked { answer, trail } = asked;
-        let (reply, target) = match answer {
-            Answer::Reply(reply) => (Some(Arc::new(reply)), None),
-            Answer::LeadsTo(target, hops) => (None, Some((target, hops))),
-            // Whatever we found is theirs to find.
-            Answer::Lost => return,
-        };
         for _ in 0..CONFLICTS {
-            let outcome = match (&reply, &target) {
-                (Some(reply), _) => self.judge(&lease, reply, at).await,
-                (None, Some((target, hops))) => {
+            let outcome = match &answer {
+                Answer::Reply(reply) => self.judge(&lease, reply, at).await,
+                Answer::LeadsTo(target, hops) => {
                     Ok(handle::leads_on(&lease, target, *hops, at, &self.house))
                 }
-                (None, None) => return,
+                // Whatever we found is theirs to find.
+                Answer::Lost => return,
             };
             let mut outcome = match outcome {
                 Ok(outcome) => outcome,
@@ -211,7 +212,7 @@ impl Server {
         let mut trail = self.set_out(lease);
         let answer = match web::parse(&lease.task.url) {
             Ok(url) => self.walk(lease, url, lease.task.kind, &mut trail).await,
-            Err(_) => Answer::Reply(refused(Code::BadUrl, "the address cannot be read")),
+            Err(_) => Answer::of(refused(Code::BadUrl, "the address cannot be read")),
         };
         Asked { answer, trail }
     }
@@ -230,19 +231,19 @@ impl Server {
         loop {
             let first = redirects.is_empty();
             if let Some(reply) = self.forbidden(lease, &url, kind, first, trail).await {
-                return Answer::Reply(reply);
+                return Answer::of(reply);
             }
             let exchange = match self.request(lease, &url, kind, trail).await {
                 Ok(exchange) => exchange,
                 // Nobody was asked: the guard did not let the first of them through.
                 Err(Reply::Failed { code: Code::Guarded, detail, .. }) if first => {
-                    return Answer::Reply(refused(Code::Guarded, detail));
+                    return Answer::of(refused(Code::Guarded, detail));
                 }
-                Err(reply) => return Answer::Reply(reply),
+                Err(reply) => return Answer::of(reply),
             };
             let room = before + redirects.len() < self.settings.max_redirects;
             let Some(target) = redirect_target(&exchange, &url).filter(|_| room) else {
-                return Answer::Reply(Reply::Answer(Box::new(Response { exchange, redirects })));
+                return Answer::of(Reply::Answer(Box::new(Response { exchange, redirects })));
             };
             redirects.push(Redirected { status: exchange.status, from: url.to_string() });
             match self.follow(lease, kind, &url, &target, trail).await {
@@ -250,7 +251,7 @@ impl Server {
                 Follow::OwnTask => return Answer::LeadsTo(target, redirects.len()),
                 Follow::Busy(until) => {
                     let detail = format!("{} is busy", web::host(&target));
-                    return Answer::Reply(failed(Code::HostBusy, detail, until));
+                    return Answer::of(failed(Code::HostBusy, detail, until));
                 }
                 Follow::Lost => return Answer::Lost,
             }

@@ -86,6 +86,23 @@ pub struct NewSource {
 }
 
 impl NewSource {
+    /// A publisher of whom nothing else is said: no channels, and the house's way in everything.
+    pub fn new(name: impl Into<String>, url: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            url: url.into(),
+            feed_urls: Vec::new(),
+            sitemap_urls: Vec::new(),
+            ingestion_mode: IngestionMode::Feed,
+            category: None,
+            priority: Source::DEFAULT_PRIORITY,
+            rate_limit: None,
+            poll_interval: None,
+            poll_policy: None,
+            access: Access::default(),
+        }
+    }
+
     /// What the store keeps: unlike everything else that is written of a source, with its secrets.
     pub fn stored(&self) -> serde_json::Result<String> {
         let mut value = serde_json::to_value(self)?;
@@ -156,16 +173,8 @@ mod tests {
     fn source(auth: Auth) -> NewSource {
         let secret = |text: &str| Secret::from(text.to_owned());
         NewSource {
-            name: "alder".into(),
-            url: "https://alder.example/".into(),
             feed_urls: vec!["https://alder.example/feed".into()],
-            sitemap_urls: Vec::new(),
-            ingestion_mode: IngestionMode::Feed,
-            category: None,
-            priority: 5,
             rate_limit: Some(Duration::from_secs(2)),
-            poll_interval: None,
-            poll_policy: None,
             access: Access {
                 user_agent: Some("Alder/1".into()),
                 headers: [("x-key".to_owned(), secret("hunter1"))].into(),
@@ -174,6 +183,7 @@ mod tests {
                 proxy: Some("http://ann:hunter3@proxy.example:3128".to_owned().into()),
                 bind: vec!["192.0.2.1".parse().unwrap()],
             },
+            ..NewSource::new("alder", "https://alder.example/")
         }
     }
 

@@ -9,8 +9,8 @@ use feedmill::clock::Clock;
 use feedmill::db::{DbError, OwnTime, PgDb};
 use feedmill::frontier::{Frontier, HostPatch, Rules, TaskFilter};
 use feedmill::model::{
-    Code, EventKind, HostAdvice, IngestionMode, Kind, Lane, Lease, NewEvent, NewSource, NewTask,
-    Next, Origin, Outcome, RobotsFact, RobotsState, Status, Verdict,
+    Code, EventKind, HostAdvice, Kind, Lane, Lease, NewEvent, NewSource, NewTask, Next, Origin,
+    Outcome, RobotsFact, RobotsState, Status, Verdict,
 };
 use feedmill::store::{Commit, Committed, PgStore, Store};
 use tokio::task::JoinSet;
@@ -63,19 +63,7 @@ fn done(next: Next) -> Outcome {
 }
 
 fn source(name: &str) -> NewSource {
-    NewSource {
-        name: name.into(),
-        url: format!("https://{name}.example/"),
-        feed_urls: vec![],
-        sitemap_urls: vec![],
-        ingestion_mode: IngestionMode::Feed,
-        category: None,
-        priority: 5,
-        rate_limit: None,
-        poll_interval: None,
-        poll_policy: None,
-        access: Default::default(),
-    }
+    NewSource::new(name, format!("https://{name}.example/"))
 }
 
 async fn end(store: &PgStore, lease: Lease, outcome: Outcome) -> Committed {

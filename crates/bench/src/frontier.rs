@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use feedmill::frontier::{Frontier, Rules};
-use feedmill::model::{IngestionMode, Kind, NewSource, NewTask, Origin, SourceId, TaskId};
+use feedmill::model::{Kind, NewSource, NewTask, Origin, SourceId, TaskId};
 use feedmill::store::MAX_DISCOVERED;
 use feedmill_formats::url::KeyRules;
 
@@ -59,19 +59,7 @@ fn rules(delay: Duration) -> Rules {
 }
 
 fn source(n: usize) -> NewSource {
-    NewSource {
-        name: format!("bench-{n}"),
-        url: "https://example.com/".into(),
-        feed_urls: vec![],
-        sitemap_urls: vec![],
-        ingestion_mode: IngestionMode::Feed,
-        category: None,
-        priority: 5,
-        rate_limit: None,
-        poll_interval: None,
-        poll_policy: None,
-        access: Default::default(),
-    }
+    NewSource::new(format!("bench-{n}"), "https://example.com/")
 }
 
 fn task(source: SourceId, url: String, base_priority: u8) -> NewTask {

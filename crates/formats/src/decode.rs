@@ -131,14 +131,6 @@ fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
     Ok(inflated)
 }
 
-/// The first gzip member.
-///
-/// # Errors
-/// When it is corrupt, cut off, or larger than `limit`.
-pub fn gunzip_member(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
-    gunzip_next(bytes, limit).map(|(inflated, _)| inflated)
-}
-
 /// The first gzip member, and the bytes after it.
 ///
 /// # Errors
@@ -294,7 +286,6 @@ mod tests {
         let mut body = [gz(b"one "), gz(b"two")].concat();
         body.extend_from_slice(b"\0\0\0junk");
         assert_eq!(capped(&body, Some("gzip"), LIMIT).unwrap(), &b"one two"[..]);
-        assert_eq!(gunzip_member(&body, LIMIT).unwrap(), b"one ");
         let (first, rest) = gunzip_next(&body, LIMIT).unwrap();
         assert_eq!((first.as_slice(), is_gzip(rest)), (&b"one "[..], true));
         assert_eq!(capped(&body, Some("gzip"), 5).unwrap_err(), DecodeError::TooLarge { limit: 5 });

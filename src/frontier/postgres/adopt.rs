@@ -42,7 +42,9 @@ pub(super) async fn adopt(db: &PgDb, rules: &Rules) -> Result<u64, DbError> {
         fit_slots(&tx, &queues).await?;
     }
     lock(&tx, &moves.touched()).await?;
-    tx.batch_execute("CREATE TEMP TABLE moved(task_id bigint PRIMARY KEY, queue_id bigint NOT NULL) ON COMMIT DROP").await?;
+    let table = "CREATE TEMP TABLE moved(task_id bigint PRIMARY KEY, queue_id bigint NOT NULL)
+        ON COMMIT DROP";
+    tx.batch_execute(table).await?;
     let (tasks, queues): (Vec<i64>, Vec<i64>) = moves.tasks.iter().copied().unzip();
     let sql = "INSERT INTO moved SELECT * FROM unnest($1::bigint[], $2::bigint[])";
     run(&tx, sql, &[&tasks, &queues]).await?;
@@ -95,14 +97,13 @@ async fn moves(db: &PgDb, rules: &Rules) -> Result<Moves, DbError> {
         if is_settled(&name, row.try_get(2)?, rules) {
             continue;
         }
-        let mut wanted: Vec<(Option<i64>, String)> =
-            vec![(None, queue_for(&format!("https://{name}/"), rules))];
+        let mut wanted: Vec<(Option<i64>, String)> = Vec::new();
         for row in rows(&client, "SELECT id, url FROM task WHERE host_id = $1", &[&queue]).await? {
             wanted.push((Some(row.try_get(0)?), queue_for(row.try_get(1)?, rules)));
         }
-        if wanted.len() > 1 {
-            // The name of a dissolved group is no host's: its tasks say where to go.
-            wanted.remove(0);
+        if wanted.is_empty() {
+            // A host without tasks may still have a pause that its group has to keep.
+            wanted.push((None, queue_for(&format!("https://{name}/"), rules)));
         }
         wanted.retain(|(_, key)| *key != name);
         let names = wanted.iter().map(|(_, key)| key.as_str()).collect();

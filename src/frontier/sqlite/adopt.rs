@@ -104,8 +104,9 @@ fn assign(
         )?;
     }
     // A host without tasks may still have a pause that its group has to keep.
-    if moved == 0 && queue_for(&format!("https://{name}/"), rules) != name {
-        target(queue_for(&format!("https://{name}/"), rules))?;
+    let own = queue_for(&format!("https://{name}/"), rules);
+    if moved == 0 && own != name {
+        target(own)?;
     }
     Ok(moved)
 }

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use feedmill::frontier::{HostPatch, Rules};
-use feedmill::model::{
-    HostAdvice, IngestionMode, Kind, Lane, Lease, NewSource, NewTask, Next, Outcome, Source,
-};
+use feedmill::model::{HostAdvice, Kind, Lane, Lease, NewSource, NewTask, Next, Outcome, Source};
 use feedmill::store::Committed;
 
 use super::Open;
@@ -288,17 +286,8 @@ pub(super) async fn a_crawl_delay_is_kept_from_the_answer_that_told_it(open: Ope
 /// A source that wants nine seconds between two requests.
 async fn slow_source(trial: &Trial) -> Source {
     let spec = NewSource {
-        name: "slow".into(),
-        url: "https://a.example/".into(),
-        feed_urls: vec![],
-        sitemap_urls: vec![],
-        ingestion_mode: IngestionMode::Feed,
-        category: None,
-        priority: 5,
         rate_limit: Some(Duration::from_secs(9)),
-        poll_interval: None,
-        poll_policy: None,
-        access: Default::default(),
+        ..NewSource::new("slow", "https://a.example/")
     };
     trial.store.add_source(spec).await.unwrap()
 }

@@ -8,8 +8,8 @@ use feedmill::clock::Clock;
 use feedmill::frontier::{Rules, SubmitReport, TaskFilter};
 use feedmill::model::Code;
 use feedmill::model::{
-    Event, HostAdvice, IngestionMode, Kind, Lane, Lease, NewSource, NewTask, Next, Origin, Outcome,
-    RobotsFact, RobotsState, Source, Task, Ts, Verdict,
+    Event, HostAdvice, Kind, Lane, Lease, NewSource, NewTask, Next, Origin, Outcome, RobotsFact,
+    RobotsState, Source, Task, Ts, Verdict,
 };
 use feedmill::store::{Commit, Committed, Store};
 
@@ -184,17 +184,8 @@ impl Trial {
 
     pub(super) async fn source(&self, name: &str, feed_urls: &[&str]) -> Source {
         let new = NewSource {
-            name: name.into(),
-            url: format!("https://{name}.example/"),
             feed_urls: feed_urls.iter().map(|url| (*url).to_owned()).collect(),
-            sitemap_urls: vec![],
-            ingestion_mode: IngestionMode::Feed,
-            category: None,
-            priority: 5,
-            rate_limit: None,
-            poll_interval: None,
-            poll_policy: None,
-            access: Default::default(),
+            ..NewSource::new(name, format!("https://{name}.example/"))
         };
         self.store.add_source(new).await.unwrap()
     }

@@ -3,7 +3,7 @@
 use feedmill::clock::Clock;
 use feedmill::config::Config;
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{Event, EventKind, IngestionMode, Kind, NewSource, Task, Ts};
+use feedmill::model::{Event, EventKind, Kind, NewSource, Task, Ts};
 use feedmill_newsroom::{Fault, Logged, Script, Setup, Span};
 
 use crate::postgres::{Database, database};
@@ -114,19 +114,7 @@ impl Stage {
 
 /// A source with one feed.
 pub(super) fn source(name: &str, feed: &str) -> NewSource {
-    NewSource {
-        name: name.to_owned(),
-        url: feed.to_owned(),
-        feed_urls: vec![feed.to_owned()],
-        sitemap_urls: Vec::new(),
-        ingestion_mode: IngestionMode::Feed,
-        category: None,
-        priority: 5,
-        rate_limit: None,
-        poll_interval: None,
-        poll_policy: None,
-        access: Default::default(),
-    }
+    NewSource { feed_urls: vec![feed.to_owned()], ..NewSource::new(name, feed) }
 }
 
 /// An address of the publisher.
