@@ -42,9 +42,8 @@ fn feed(data: &[u8]) {
     match feed::parse(data, Some("application/rss+xml"), base, &limits) {
         Ok(feed) => {
             assert!(feed.entries.len() <= limits.items);
-            let length = charset::decode(data, Some("application/rss+xml"), Markup::Xml).text.len();
             for entry in &feed.entries {
-                assert!(entry.raw.start <= entry.raw.end && entry.raw.end <= length);
+                assert!(entry.raw.start <= entry.raw.end && entry.raw.end <= data.len());
             }
             assert!(feed::diff(&feed, &feed).iter().all(|found| !found.fields.is_empty()));
         }

@@ -28,8 +28,8 @@ pub use fetch::{
 pub use names::UnknownName;
 pub(crate) use names::named;
 pub use outcome::{
-    Ask, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, LinkedEntry, Moved, Moving,
-    Next, Outcome, RobotsFact, RobotsState, Verdict,
+    Ask, AskedEntry, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, LinkedEntry,
+    Moved, Moving, Next, Outcome, RobotsFact, RobotsState, Verdict,
 };
 pub use secret::{Secret, SecretUrl};
 pub use source::{Health, IngestionMode, NewSource, PollPolicy, Source, SourceId};

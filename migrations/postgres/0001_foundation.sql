@@ -126,6 +126,7 @@ CREATE TABLE feed(
   new_items integer NOT NULL DEFAULT 0,
   moving_since bigint,
   moving_polls integer,
+  by_pages integer NOT NULL DEFAULT 0, -- its ids did not last: entries are known by pages
   moving_to text,                  -- where permanent redirects have been sending its polls
   moved_from text,                 -- the address that it had before
   title text,
@@ -138,6 +139,7 @@ CREATE TABLE entry(
   feed_id bigint NOT NULL,
   link_hash bytea,
   published bigint,
+  updated bigint,
   content_hash bytea NOT NULL,
   first_seen bigint NOT NULL,
   last_seen bigint NOT NULL,

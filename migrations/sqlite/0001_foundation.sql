@@ -117,6 +117,7 @@ CREATE TABLE feed(
   moving_to TEXT,                  -- where permanent redirects have been sending its polls
   moving_since INTEGER,
   moving_polls INTEGER,
+  by_pages INTEGER NOT NULL DEFAULT 0, -- its ids did not last: entries are known by pages
   items INTEGER NOT NULL DEFAULT 0,
   new_items INTEGER NOT NULL DEFAULT 0);
 
@@ -126,6 +127,7 @@ CREATE TABLE entry(
   feed_id INTEGER NOT NULL,
   link_hash BLOB,
   published INTEGER,
+  updated INTEGER,
   content_hash BLOB NOT NULL,
   first_seen INTEGER NOT NULL,
   last_seen INTEGER NOT NULL,

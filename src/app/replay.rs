@@ -372,7 +372,7 @@ fn value(of: &impl Serialize) -> Value {
 /// What is known, as if its content were another: so everything that a document says comes out.
 fn of_another_content(mut known: Known) -> Known {
     known.entries.values_mut().for_each(|entry| entry.content_hash = [0; 32]);
-    known.by_link.values_mut().for_each(|entry| entry.content_hash = [0; 32]);
+    known.kin.iter_mut().for_each(|entry| entry.content_hash = [0; 32]);
     known
 }
 

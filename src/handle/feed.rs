@@ -1,5 +1,6 @@
 //! Feeds: entries that are new or changed, and the pages that they link to.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use feedmill_formats::feed::{self, Feed, FeedError};
@@ -9,13 +10,13 @@ use sha2::{Digest, Sha256};
 use super::poll::{Brought, seconds, went_well};
 use super::{Carried, House, identity, moved};
 use crate::model::{
-    Code, Enclosure, Entry, EntryFact, EntryId, FetchId, Kind, Known, Lease, NewTask, Next, Origin,
-    Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
+    AskedEntry, Code, Enclosure, Entry, EntryFact, EntryId, FetchId, Kind, Known, Lease, NewTask,
+    Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
 };
 use crate::schedule::Document;
 
-/// Clocks and zones are wrong by this much and no more.
-const AHEAD: Duration = Duration::from_hours(24);
+/// Clocks are ahead by this much and no more.
+const AHEAD: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
 pub(super) struct Read {
@@ -25,8 +26,12 @@ pub(super) struct Read {
 }
 
 impl Read {
-    pub(super) fn asked(&self) -> Vec<(EntryId, Option<UrlHash>)> {
-        self.facts.iter().map(|fact| (fact.id, fact.link_hash)).collect()
+    pub(super) fn asked(&self) -> Vec<AskedEntry> {
+        let asked = |fact: &EntryFact| {
+            let date = fact.entry.published.filter(|_| fact.entry.title.is_some());
+            AskedEntry { id: fact.id, page: fact.link_hash, date }
+        };
+        self.facts.iter().map(asked).collect()
     }
 }
 
@@ -47,15 +52,21 @@ pub(super) fn read(
         };
         (code, error.to_string())
     })?;
-    let facts = feed.entries.iter().map(|entry| fact(lease.task.id, entry, house));
+    let shared = identity::shared(&feed.entries);
+    let facts = feed.entries.iter().map(|entry| {
+        let is_told = entry.id.as_deref().is_none_or(|id| !shared.contains(id));
+        fact(lease.task.id, entry, is_told, house)
+    });
     let facts = identity::once(facts);
     Ok(Read { feed, facts, body_hash: Sha256::digest(body).into() })
 }
 
-fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
+/// What an item tells; `by_id` when its own id is to be believed.
+fn fact(feed: TaskId, entry: &feed::Entry, by_id: bool, house: &House) -> EntryFact {
     let link = entry.link.as_deref().and_then(|link| web::parse(link).ok());
     let key = link.map(|link| web::key(&link, &house.key));
-    let uid = identity::uid(feed, entry, key.as_deref());
+    let uid = identity::uid(feed, entry, key.as_deref(), by_id);
+    let link_hash = key.as_deref().map(UrlHash::of);
     let kept = Entry {
         uid: uid.clone(),
         canonical_link: entry.link.clone(),
@@ -76,6 +87,7 @@ fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
         published: entry.published,
         published_raw: entry.published_raw.clone(),
         updated: entry.updated,
+        updated_raw: entry.updated_raw.clone(),
     };
     let slice = u64::try_from(entry.raw.start)
         .ok()
@@ -83,22 +95,27 @@ fn fact(feed: TaskId, entry: &feed::Entry, house: &House) -> EntryFact {
         .filter(|(_, length)| *length > 0);
     EntryFact {
         id: EntryId::of(feed, &uid),
-        content_hash: content_hash(&kept),
+        content_hash: content_hash(&kept, link_hash),
         entry: kept,
-        link_hash: key.as_deref().map(UrlHash::of),
+        link_hash,
         fetch: None,
         slice,
     }
 }
 
-/// Over everything that a reader would see change.
-fn content_hash(entry: &Entry) -> [u8; 32] {
+/// Over everything that a reader would see change: not the dates, which some feeds write anew with
+/// every answer, and not what only tracks who comes to the page.
+pub(super) fn content_hash(entry: &Entry, page: Option<UrlHash>) -> [u8; 32] {
     let mut hash = Sha256::new();
     let mut add = |part: &str| {
         hash.update(part.as_bytes());
         hash.update([0]);
     };
-    for part in [&entry.canonical_link, &entry.title, &entry.summary, &entry.content] {
+    match page {
+        Some(page) => add(&page.to_string()),
+        None => add(entry.canonical_link.as_deref().unwrap_or_default()),
+    }
+    for part in [&entry.title, &entry.summary, &entry.content] {
         add(part.as_deref().unwrap_or_default());
     }
     for person in &entry.authors {
@@ -109,6 +126,8 @@ fn content_hash(entry: &Entry) -> [u8; 32] {
     }
     for enclosure in &entry.enclosures {
         add(&enclosure.url);
+        add(enclosure.mime.as_deref().unwrap_or_default());
+        add(&enclosure.length.unwrap_or_default().to_string());
     }
     hash.finalize().into()
 }
@@ -132,11 +151,18 @@ pub(super) fn decide(
     let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
     let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
+    let dates = corrected(&read.facts, known);
     let is_ours = known.feed.last_success.is_none()
         || read.facts.iter().any(|fact| identity::content(known, fact).is_some());
     for fact in read.facts {
         match identity::content(known, &fact) {
-            Some(before) if before == fact.content_hash => outcome.seen.push(fact.id),
+            Some(before) if before == fact.content_hash => {
+                if dates.contains(&fact.id) {
+                    outcome.entries.push(fact);
+                } else {
+                    outcome.seen.push(fact.id);
+                }
+            }
             _ => {
                 outcome.discovered.extend(page(lease, &fact));
                 outcome.entries.push(fact);
@@ -151,6 +177,7 @@ pub(super) fn decide(
     outcome.validators = Some((carried.validators, carried.final_url));
     state.title = read.feed.title.or_else(|| state.title.take());
     state.body_hash = Some(read.body_hash);
+    state.by_pages = unstable;
     outcome.feed = Some(polled.fact);
     outcome.events = polled.events;
     outcome
@@ -192,6 +219,28 @@ fn believe_dates(entry: &mut Entry, at: Ts) {
     entry.published = entry.published.filter(|published| *published <= latest);
     entry.updated = entry.updated.filter(|updated| *updated <= latest);
     entry.published_raw = entry.published_raw.take().filter(|_| entry.published.is_none());
+    entry.updated_raw = entry.updated_raw.take().filter(|_| entry.updated.is_none());
+}
+
+/// Entries whose dates alone are other than they were, and are to be kept: those that had none, and
+/// those of a few while the others stay. Some feeds write all of them anew with every answer.
+fn corrected(facts: &[EntryFact], known: &Known) -> HashSet<EntryId> {
+    let (mut stayed, mut gained, mut moved) = (0, HashSet::new(), HashSet::new());
+    for fact in facts {
+        let Some(old) = known.entries.get(&fact.id) else { continue };
+        let dates = [(old.published, fact.entry.published), (old.updated, fact.entry.updated)];
+        if dates.iter().any(|(old, new)| old.is_none() && new.is_some()) {
+            gained.insert(fact.id);
+        } else if dates.iter().any(|(old, new)| new.is_some() && old != new) {
+            moved.insert(fact.id);
+        } else {
+            stayed += 1;
+        }
+    }
+    if moved.len() <= stayed {
+        gained.extend(moved);
+    }
+    gained
 }
 
 /// The page that an entry links to.

@@ -6,12 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::*;
-use crate::model::{EventKind, FeedState};
 use crate::model::{
-    Exchange, Headers, KnownEntry, LeaseId, LinkedEntry, NewSource, Origin, Redirected,
-    RobotsState, Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
+    EntryFact, Exchange, Headers, KnownEntry, LeaseId, NewSource, Origin, Redirected, RobotsState,
+    Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
 };
+use crate::model::{EventKind, FeedState};
 
+mod identity;
 mod moves;
 mod outcomes;
 mod polls;
@@ -46,6 +47,27 @@ fn house() -> House {
         min_html_chars: 200,
         max_redirects: 5,
     }
+}
+
+/// What the store knows of an entry after a poll.
+fn remembered(fact: &EntryFact) -> KnownEntry {
+    let (published, updated) = (fact.entry.published, fact.entry.updated);
+    KnownEntry { content_hash: fact.content_hash, published, updated }
+}
+
+/// What the store would tell of the same entries at the next poll, after an outcome.
+fn after(outcome: &Outcome) -> Known {
+    let entries = outcome.entries.iter().map(|fact| (fact.id, remembered(fact))).collect();
+    Known { entries, ..Known::default() }
+}
+
+fn feed_of(items: &[&str]) -> String {
+    let items: String = items.iter().map(|item| format!("<item>{item}</item>")).collect();
+    format!("<rss version='2.0'><channel><title>T</title>{items}</channel></rss>")
+}
+
+fn polled(items: &[&str], known: &Known) -> Outcome {
+    served(&lease(Kind::Feed, FEED), answer(FEED, 200, &[], &feed_of(items)), known)
 }
 
 fn lease(kind: Kind, url: &str) -> Lease {
@@ -122,7 +144,7 @@ fn served(lease: &Lease, response: Response, known: &Known) -> Outcome {
 const FEED: &str = "https://example.com/feed.xml";
 const RSS: &str = r#"<?xml version="1.0"?><rss version="2.0"><channel><title>News</title>
 <item><guid>a</guid><title>One</title><link>https://example.com/1?utm_source=rss</link></item>
-<item><guid>a</guid><title>One again</title><link>https://example.com/1b</link></item>
+<item><guid>a</guid><title>One</title><link>https://example.com/1b</link></item>
 <item><title>No guid</title><link>https://example.com/2</link></item>
 <item><guid>c</guid><title>No link</title></item></channel></rss>"#;
 
@@ -150,10 +172,7 @@ fn a_feeds_new_entries_become_facts_and_tasks() {
 fn known_entries_are_seen_changed_ones_are_facts() {
     let lease = lease(Kind::Feed, FEED);
     let first = served(&lease, answer(FEED, 200, &[], RSS), &Known::default());
-    let mut known = Known::default();
-    for fact in &first.entries {
-        known.entries.insert(fact.id, KnownEntry { content_hash: fact.content_hash });
-    }
+    let known = after(&first);
     let same = served(&lease, answer(FEED, 200, &[], RSS), &known);
     assert_eq!((same.entries.len(), same.seen.len(), same.discovered.len()), (0, 3, 0));
     assert!(same.reason.starts_with("3 entries, 0 new"), "{}", same.reason);
@@ -361,105 +380,6 @@ fn the_sitemaps_of_a_site_are_named_by_its_robots_or_where_they_usually_are() {
     let other = super::tests::lease(Kind::Sitemap, MAP);
     let outcome = served(&other, answer(MAP, 200, &[], page), &known);
     assert_eq!(outcome.code, Code::BadContentType);
-}
-
-/// What the store would tell at the next poll, after an outcome.
-fn after(outcome: &Outcome) -> Known {
-    let mut known = Known::default();
-    for fact in &outcome.entries {
-        known.entries.insert(fact.id, KnownEntry { content_hash: fact.content_hash });
-        let linked = LinkedEntry {
-            id: fact.id,
-            uid: fact.entry.uid.clone(),
-            title: fact.entry.title.clone(),
-            published: fact.entry.published,
-            content_hash: fact.content_hash,
-        };
-        known.by_link.extend(fact.link_hash.map(|link| (link, linked)));
-    }
-    known
-}
-
-fn feed_of(items: &[&str]) -> String {
-    let items: String = items.iter().map(|item| format!("<item>{item}</item>")).collect();
-    format!("<rss version='2.0'><channel><title>T</title>{items}</channel></rss>")
-}
-
-fn polled(items: &[&str], known: &Known) -> Outcome {
-    served(&lease(Kind::Feed, FEED), answer(FEED, 200, &[], &feed_of(items)), known)
-}
-
-#[test]
-fn ids_that_do_not_last_are_not_used() {
-    let items = |run: &str| {
-        let item = |n: u8| {
-            format!(
-                "<guid>{run}-{n}</guid><title>Story {n}</title><link>https://example.com/{n}?utm_source={run}</link>"
-            )
-        };
-        [item(1), item(2), item(3)]
-    };
-    let first = items("a");
-    let first: Vec<_> = first.iter().map(String::as_str).collect();
-    let before = polled(&first, &Known::default());
-    let known = after(&before);
-    let second = items("b");
-    let mut second: Vec<_> = second.iter().map(String::as_str).collect();
-    let fresh = "<guid>b-4</guid><title>Story 4</title><link>https://example.com/4</link>";
-    second.push(fresh);
-    let outcome = polled(&second, &known);
-    assert!(outcome.reason.contains("do not last"), "{}", outcome.reason);
-    // The address that is served changed with its tracking, so the entries have changed: they are
-    // told as changed and not as new.
-    let uids: Vec<_> = outcome.entries.iter().map(|fact| fact.entry.uid.as_str()).collect();
-    assert_eq!(uids, ["guid:a-1", "guid:a-2", "guid:a-3", "link:https://example.com/4"]);
-    assert_eq!(outcome.feed.as_ref().unwrap().new_items, 1);
-    // From then on the page is what the new entry is known by, whatever its title and id.
-    let mut known = known;
-    let later = after(&outcome);
-    known.entries.extend(later.entries);
-    known.by_link.extend(later.by_link);
-    let renamed = "<guid>c-4</guid><title>Story four</title><link>https://example.com/4</link>";
-    let outcome = polled(&[renamed], &known);
-    assert_eq!(outcome.entries[0].entry.uid, "link:https://example.com/4");
-    assert_eq!(outcome.feed.unwrap().new_items, 0);
-}
-
-#[test]
-fn a_new_id_with_another_title_or_a_shared_page_is_a_new_entry() {
-    let old = "<guid>1</guid><title>Old</title><link>https://example.com/live</link>";
-    let known = after(&polled(&[old], &Known::default()));
-    let new = "<guid>2</guid><title>New</title><link>https://example.com/live</link>";
-    assert_eq!(polled(&[new], &known).feed.unwrap().new_items, 1);
-    let twin = "<guid>3</guid><title>Old</title><link>https://example.com/live</link>\
-        <description>With a summary</description>";
-    assert_eq!(polled(&[twin, old], &known).feed.unwrap().new_items, 1, "both stand in the feed");
-    assert_eq!(polled(&[twin], &known).feed.unwrap().new_items, 0, "the same under another id");
-}
-
-#[test]
-fn an_entry_without_an_id_is_known_by_page_and_title_or_date() {
-    let item = |title: &str, day: u8| {
-        format!(
-            "<title>{title}</title><link>https://example.com/a?utm_medium={title}</link>\
-             <pubDate>2026-11-{day:02}</pubDate>"
-        )
-    };
-    let known = after(&polled(&[&item("A", 1)], &Known::default()));
-    for (title, day, new) in [("A", 1, 0), ("B", 1, 0), ("A", 2, 0), ("B", 2, 1)] {
-        let outcome = polled(&[&item(title, day)], &known);
-        assert_eq!(outcome.feed.unwrap().new_items, new, "{title} {day}");
-    }
-}
-
-#[test]
-fn an_item_that_stands_twice_is_one_entry_and_a_date_to_come_is_no_fact() {
-    let item = "<title>A</title><link>https://example.com/a</link><pubDate>Mon, 01 Jan 2035 00:00:00 GMT</pubDate>";
-    let again = format!("<guid>x</guid>{item}");
-    let outcome = polled(&[item, &again], &Known::default());
-    let [fact] = outcome.entries.as_slice() else { panic!("{} entries", outcome.entries.len()) };
-    assert_eq!(fact.entry.published, None);
-    assert_eq!(fact.entry.published_raw.as_deref(), Some("Mon, 01 Jan 2035 00:00:00 GMT"));
 }
 
 const ROBOTS: &str = "https://example.com/robots.txt";

@@ -70,6 +70,9 @@ pub struct Entry {
     pub published_raw: Option<String>,
     /// When it says it was changed.
     pub updated: Option<Ts>,
+    /// That date as written, when it could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_raw: Option<String>,
 }
 
 /// A media file that belongs to an entry.

@@ -14,12 +14,23 @@ pub struct Ask {
     pub feed: Option<TaskId>,
     /// What other channels of this source brought since that one had news.
     pub siblings: Option<SourceId>,
-    /// Which of these entries are known, or else which entry of the feed has the page.
-    pub entries: Vec<(EntryId, Option<UrlHash>)>,
+    /// Which of these entries are known, or else which of the feed have the page or the date.
+    pub entries: Vec<AskedEntry>,
     /// The kept copy of this origin's robots.txt.
     pub robots: Option<String>,
     /// What feeds said about the page with this identity.
     pub evidence: Option<UrlHash>,
+}
+
+/// An entry that may be known, and what it may be known by otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskedEntry {
+    /// By its id.
+    pub id: EntryId,
+    /// By its page.
+    pub page: Option<UrlHash>,
+    /// By its date.
+    pub date: Option<Ts>,
 }
 
 /// What the store knows of what was asked.
@@ -31,10 +42,10 @@ pub struct Known {
     pub news_elsewhere: u32,
     /// What a request costs, in item-seconds; `None` before it was worked out.
     pub price: Option<f64>,
-    /// Content hash by entry.
+    /// Entries that are known by their ids.
     pub entries: HashMap<EntryId, KnownEntry>,
-    /// The feed's last entry with the page, for entries that are not known.
-    pub by_link: HashMap<UrlHash, LinkedEntry>,
+    /// Entries of the feed that have the page or the date of one that is not known.
+    pub kin: Vec<LinkedEntry>,
     /// The kept copy of robots.txt.
     pub robots: Option<RobotsState>,
     /// What a feed said about the page.
@@ -46,15 +57,23 @@ pub struct Known {
 pub struct KnownEntry {
     /// Its content when last seen.
     pub content_hash: [u8; 32],
+    /// When it says it was published.
+    pub published: Option<Ts>,
+    /// When it says it was changed.
+    pub updated: Option<Ts>,
 }
 
-/// An entry that links to a page.
+/// An entry that another item may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkedEntry {
     /// Which one.
     pub id: EntryId,
     /// What it is known by.
     pub uid: String,
+    /// Its page.
+    pub link_hash: Option<UrlHash>,
+    /// The address of its page.
+    pub link: Option<String>,
     /// Its title when last seen.
     pub title: Option<String>,
     /// The date it has.
@@ -106,6 +125,8 @@ pub struct FeedState {
     pub heard: i64,
     /// Where permanent redirects have been sending its polls.
     pub moving: Option<Moving>,
+    /// Whether its ids did not last, so that entries are known by their pages.
+    pub by_pages: bool,
 }
 
 /// A new address that a feed has had for some polls in a row.
@@ -135,6 +156,7 @@ impl Default for FeedState {
             yielded: 0,
             heard: 0,
             moving: None,
+            by_pages: false,
         }
     }
 }

@@ -232,6 +232,7 @@ mod tests {
                 enclosures: vec![],
                 published: None,
                 published_raw: None,
+                updated_raw: None,
                 updated: None,
             },
             content_hash: *UrlHash::of(title).as_bytes(),

@@ -9,7 +9,7 @@ use super::PriceNote;
 use crate::db::DbError;
 use crate::model::{
     Entry, EntryId, EventKind, Evidence, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin,
-    Source, SourceId,
+    Source, SourceId, UrlHash,
 };
 
 /// How hard article texts are compressed.
@@ -64,10 +64,18 @@ pub(super) fn unpack(packed: &[u8]) -> Result<String, DbError> {
     String::from_utf8(text).map_err(|error| corrupt(error.to_string()))
 }
 
-/// What tells whether an item with the page of this entry is this entry.
-pub(super) fn linked(id: EntryId, content_hash: [u8; 32], entry: Entry) -> LinkedEntry {
-    let Entry { uid, title, published, .. } = entry;
-    LinkedEntry { id, uid, title, published, content_hash }
+/// Entries of a feed with one date that are looked at: those that say no more than the day have many.
+pub(super) const MOST_OF_A_DATE: i64 = 50;
+
+/// What tells whether an item with the page or date of this entry is this entry.
+pub(super) fn linked(
+    id: EntryId,
+    content_hash: [u8; 32],
+    link_hash: Option<UrlHash>,
+    entry: Entry,
+) -> LinkedEntry {
+    let Entry { uid, title, published, canonical_link: link, .. } = entry;
+    LinkedEntry { id, uid, link_hash, link, title, published, content_hash }
 }
 
 /// What a feed's entry says about the page that it links to.

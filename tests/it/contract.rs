@@ -209,6 +209,7 @@ macro_rules! contract {
                 a_complaint_doubles_the_pause_and_blocks,
                 a_quiet_host_is_asked_faster_again,
                 a_decision_on_an_old_feed_state_conflicts_and_changes_nothing,
+                an_entry_is_found_by_its_id_or_else_by_page_and_date,
                 one_bad_outcome_of_a_batch_falls_alone,
             }
             schedule {

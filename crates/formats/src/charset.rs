@@ -4,6 +4,7 @@
 //! cannot be decoded is replaced and `replaced` says so.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
@@ -33,6 +34,87 @@ pub struct Decoded<'a> {
     pub replaced: bool,
     /// An encoding that header or document name and that is not the one it is in.
     pub conflict: Option<&'static str>,
+    /// Bytes of the mark before the text.
+    mark: usize,
+}
+
+impl Decoded<'_> {
+    /// Where a part of the text is in the bytes that it was decoded from; `None` where that cannot be
+    /// told, as beside characters that could not be decoded.
+    ///
+    /// Parts are asked for in their order: `place` remembers how far the bytes were counted.
+    #[must_use]
+    pub fn place(
+        &self,
+        bytes: &[u8],
+        part: &Range<usize>,
+        place: &mut Place,
+    ) -> Option<Range<usize>> {
+        let bytes = bytes.get(self.mark..)?;
+        let encoding = Encoding::for_label(self.encoding.as_bytes())?;
+        let start = place.go_to(&self.text, part.start, bytes, encoding)?;
+        let end = place.go_to(&self.text, part.end, bytes, encoding)?;
+        let is_there = || {
+            let (text, _) = encoding.decode_without_bom_handling(bytes.get(start..end)?);
+            (Some(&*text) == self.text.get(part.clone())).then_some(())
+        };
+        let is_plain = encoding == UTF_8 && !self.replaced;
+        if !is_plain {
+            is_there()?;
+        }
+        Some(start + self.mark..end + self.mark)
+    }
+}
+
+/// How far the bytes of a text were counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    text: usize,
+    bytes: usize,
+}
+
+impl Place {
+    fn go_to(
+        &mut self,
+        text: &str,
+        to: usize,
+        bytes: &[u8],
+        encoding: &'static Encoding,
+    ) -> Option<usize> {
+        if to < self.text {
+            *self = Self::default();
+        }
+        let passed = text.get(self.text..to)?;
+        self.bytes += if encoding == UTF_8 {
+            utf8_length(passed, bytes.get(self.bytes..)?)
+        } else if encoding == UTF_16LE || encoding == UTF_16BE {
+            2 * passed.encode_utf16().count()
+        } else if encoding.is_single_byte() {
+            passed.chars().count()
+        } else {
+            encoding.encode(passed).0.len()
+        };
+        self.text = to;
+        Some(self.bytes)
+    }
+}
+
+/// The bytes that such a text was decoded from: broken ones stand as one character for each run.
+fn utf8_length(text: &str, bytes: &[u8]) -> usize {
+    let (mut left, mut passed) = (text.len(), 0);
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid().len();
+        if left <= valid {
+            return passed + left;
+        }
+        let broken = chunk.invalid().len();
+        left = left.saturating_sub(valid + char::REPLACEMENT_CHARACTER.len_utf8());
+        passed += valid + broken;
+        if left == 0 {
+            break;
+        }
+    }
+    passed
 }
 
 /// Decodes a document: by its byte order mark, else as the header says, else as it says itself,
@@ -42,7 +124,7 @@ pub fn decode<'a>(bytes: &'a [u8], content_type: Option<&str>, markup: Markup) -
     if let Some((encoding, length)) = Encoding::for_bom(bytes) {
         let bytes = bytes.get(length..).unwrap_or_default();
         let said = [content_type.and_then(header_charset), own_charset(bytes, markup)];
-        return decoded(bytes, encoding, said);
+        return Decoded { mark: length, ..decoded(bytes, encoding, said) };
     }
     if let Some(encoding) = wide_without_mark(bytes) {
         return decoded(bytes, encoding, [None, None]);
@@ -59,7 +141,7 @@ pub fn decode<'a>(bytes: &'a [u8], content_type: Option<&str>, markup: Markup) -
         // Plain ASCII is the same in all of them.
         let said = if text.is_ascii() { [None, None] } else { said };
         let (text, conflict) = (Cow::Borrowed(text), conflict(UTF_8, said));
-        return Decoded { text, encoding: UTF_8.name(), replaced: false, conflict };
+        return Decoded { text, encoding: UTF_8.name(), replaced: false, conflict, mark: 0 };
     }
     decoded(bytes, declared, said)
 }
@@ -69,7 +151,7 @@ type Said = [Option<&'static Encoding>; 2];
 fn decoded<'a>(bytes: &'a [u8], encoding: &'static Encoding, said: Said) -> Decoded<'a> {
     let (text, replaced) = encoding.decode_without_bom_handling(bytes);
     let conflict = if bytes.is_ascii() { None } else { conflict(encoding, said) };
-    Decoded { text, encoding: encoding.name(), replaced, conflict }
+    Decoded { text, encoding: encoding.name(), replaced, conflict, mark: 0 }
 }
 
 /// What was said and is not so; UTF-16 is decided by a mark, whatever is said in it.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 mod names;
 mod parse;
 
-pub use parse::{http_date, parse};
+pub use parse::{http_date, latest, parse};
 
 /// An instant: milliseconds since the Unix epoch, written as RFC 3339 in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

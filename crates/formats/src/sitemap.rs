@@ -90,6 +90,9 @@ pub struct Child {
     pub loc: String,
     /// When it was last changed.
     pub lastmod: Option<Ts>,
+    /// The last instant that this can mean.
+    #[serde(skip)]
+    pub newest: Option<Ts>,
 }
 
 /// A page.
@@ -99,6 +102,9 @@ pub struct SitemapUrl {
     pub loc: String,
     /// When it was last changed.
     pub lastmod: Option<Ts>,
+    /// The last instant that its dates can mean.
+    #[serde(skip)]
+    pub newest: Option<Ts>,
     /// What a news sitemap says of it.
     pub news: Option<News>,
     /// Pictures on it.
@@ -110,16 +116,10 @@ pub struct SitemapUrl {
 }
 
 impl SitemapUrl {
-    /// The date of the page: the news extension knows best.
-    #[must_use]
-    pub fn date(&self) -> Option<Ts> {
-        self.news.as_ref().and_then(|news| news.published).max(self.lastmod)
-    }
-
     /// Whether it may have changed since then; without a date it may.
     #[must_use]
     pub fn may_be_since(&self, since: Ts) -> bool {
-        self.date().is_none_or(|date| date >= since)
+        self.newest.is_none_or(|date| date >= since)
     }
 }
 
@@ -127,7 +127,7 @@ impl Child {
     /// Whether it may have changed since then; without a date it may.
     #[must_use]
     pub fn may_be_since(&self, since: Ts) -> bool {
-        self.lastmod.is_none_or(|date| date >= since)
+        self.newest.is_none_or(|date| date >= since)
     }
 }
 
@@ -196,7 +196,8 @@ fn read_feed(body: &[u8], limits: &Limits) -> Result<Sitemap, SitemapError> {
         match entry.link.filter(|link| is_web(link)) {
             Some(loc) => {
                 let lastmod = entry.updated.max(entry.published);
-                sitemap.urls.push(SitemapUrl { loc, lastmod, ..SitemapUrl::default() });
+                let newest = lastmod;
+                sitemap.urls.push(SitemapUrl { loc, lastmod, newest, ..SitemapUrl::default() });
             }
             None => sitemap.warn("bad_url", entry.id.as_deref().unwrap_or_default()),
         }
@@ -372,10 +373,14 @@ impl Sitemap {
         let Some(text) = text else { return };
         match (part, &*tag.kind()) {
             (Part::Page, "loc") => page.loc = text,
-            (Part::Page, "lastmod") => page.lastmod = self.date(&text),
+            (Part::Page, "lastmod") => {
+                page.lastmod = self.date(&text);
+                page.newest = page.newest.max(date::latest(&text));
+            }
             // The elements of the news part are known by their names, wherever they stand.
             (Part::Page | Part::News, "publication_date") => {
                 news(page).published = self.date(&text);
+                page.newest = page.newest.max(date::latest(&text));
             }
             (Part::Page | Part::News, "title") => news(page).title = Some(text::plain(&text)),
             (Part::Page | Part::News, "name") => news(page).publication = Some(text::plain(&text)),
@@ -415,7 +420,7 @@ impl Sitemap {
         if !is_web(&page.loc) {
             self.warn("bad_url", &page.loc);
         } else if root == "sitemapindex" {
-            self.children.push(Child { loc: page.loc, lastmod: page.lastmod });
+            self.children.push(Child { loc: page.loc, lastmod: page.lastmod, newest: page.newest });
         } else {
             self.urls.push(page);
         }
@@ -528,18 +533,29 @@ mod tests {
 
     #[test]
     fn old_pages_are_told_from_new_ones_and_from_those_without_a_date() {
-        let since = date::parse("2024-05-02").unwrap();
-        let page =
-            |lastmod: &str| SitemapUrl { lastmod: date::parse(lastmod), ..SitemapUrl::default() };
-        for (lastmod, may) in
-            [("2024-05-01", false), ("2024-05-02", true), ("2025", true), ("", true)]
-        {
-            assert_eq!(page(lastmod).may_be_since(since), may, "{lastmod}");
-            let child = Child { loc: String::new(), lastmod: date::parse(lastmod) };
-            assert_eq!(child.may_be_since(since), may, "{lastmod}");
+        let since = date::parse("2024-05-02T18:00:00Z").unwrap();
+        let cases = [
+            ("2024-05-01", false),
+            ("2024-05-02", true),
+            ("2024-05-02T17:59:59Z", false),
+            ("2024-04", false),
+            ("2024-05", true),
+            ("2023", false),
+            ("2024", true),
+            ("soon", true),
+        ];
+        for (lastmod, may) in cases {
+            let at = format!("<loc>https://example.com/a</loc><lastmod>{lastmod}</lastmod>");
+            let pages = read(&format!("<urlset><url>{at}</url></urlset>"));
+            assert_eq!(pages.urls[0].may_be_since(since), may, "{lastmod}");
+            let index = read(&format!("<sitemapindex><sitemap>{at}</sitemap></sitemapindex>"));
+            assert_eq!(index.children[0].may_be_since(since), may, "{lastmod}");
         }
-        let news = Some(News { published: date::parse("2024-05-03"), ..News::default() });
-        assert!(SitemapUrl { news, ..page("2024-05-01") }.may_be_since(since));
+        let news = read(
+            "<urlset><url><loc>https://example.com/a</loc><lastmod>2024-05-01</lastmod><news:news>\
+             <news:publication_date>2024-05-03</news:publication_date></news:news></url></urlset>",
+        );
+        assert!(news.urls[0].may_be_since(since));
     }
 
     #[test]

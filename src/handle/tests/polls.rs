@@ -10,12 +10,7 @@ fn in_turn(lease: &Lease, replies: Vec<Response>, mut known: Known) -> (Known, V
         let (parsed, _) = parse(lease, &Reply::Answer(Box::new(reply)), &house());
         let outcome = decide(lease, parsed, &known, at().after(hour * HOUR), &house());
         known.feed = outcome.feed.clone().unwrap().state;
-        known.entries.extend(
-            outcome
-                .entries
-                .iter()
-                .map(|fact| (fact.id, KnownEntry { content_hash: fact.content_hash })),
-        );
+        known.entries.extend(outcome.entries.iter().map(|fact| (fact.id, remembered(fact))));
         outcomes.push(outcome);
     }
     (known, outcomes)

@@ -116,24 +116,25 @@ pub(super) async fn put_feeds(
         tx,
         "INSERT INTO feed AS f(task_id, version, title, failures, last_success, body_hash, interval_ms,
            items, new_items, schedule, bucket, health, probed_at, yielded, told, heard,
-           moving_to, moving_since, moving_polls)
+           moving_to, moving_since, moving_polls, by_pages)
          SELECT task_id, version, title, failures, last_success, body_hash, interval_ms,
            coalesce(items, 0), new_items, schedule, bucket, health, probed_at, yielded, told, heard,
-           moving_to, moving_since, moving_polls
+           moving_to, moving_since, moving_polls, by_pages
          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[],
            $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[],
            $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::bigint[],
-           $19::bigint[])
+           $19::bigint[], $20::bigint[])
            AS w(task_id, version, title, failures, last_success, body_hash, interval_ms, items, new_items,
              schedule, bucket, health, probed_at, yielded, told, heard, moving_to, moving_since,
-             moving_polls)
+             moving_polls, by_pages)
          ON CONFLICT (task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
            new_items = excluded.new_items, schedule = excluded.schedule, bucket = excluded.bucket,
            health = excluded.health, probed_at = excluded.probed_at, yielded = excluded.yielded,
            told = f.told + excluded.told, heard = excluded.heard, moving_to = excluded.moving_to,
-           moving_since = excluded.moving_since, moving_polls = excluded.moving_polls",
+           moving_since = excluded.moving_since, moving_polls = excluded.moving_polls,
+           by_pages = excluded.by_pages",
         &[
             &column(&facts, |(task, _)| task.0),
             &column(&facts, |(_, fact)| fact.based_on + 1),
@@ -154,6 +155,7 @@ pub(super) async fn put_feeds(
             &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|moving| clean(&moving.to))),
             &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|moving| moving.since.ms())),
             &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|m| i64::from(m.polls))),
+            &column(&facts, |(_, fact)| i64::from(fact.state.by_pages)),
         ],
     )
     .await?;
@@ -230,15 +232,15 @@ pub(super) async fn write_entries(
     run(
         tx,
         "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
-           seen_count, fetch_id, slice_offset, slice_length, body)
+           seen_count, fetch_id, slice_offset, slice_length, body, updated)
          SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[],
            $6::bigint[], $7::bigint[], $8::integer[], $9::bytea[], $10::bigint[], $11::bigint[],
-           $12::text[])
+           $12::text[], $13::bigint[])
          ON CONFLICT (id) DO UPDATE SET link_hash = excluded.link_hash, published = excluded.published,
            content_hash = excluded.content_hash, last_seen = excluded.last_seen,
            seen_count = excluded.seen_count, fetch_id = excluded.fetch_id,
            slice_offset = excluded.slice_offset, slice_length = excluded.slice_length,
-           body = excluded.body",
+           body = excluded.body, updated = excluded.updated",
         &[
             &column(changed, |(row, _)| row.id.0.as_slice()),
             &column(changed, |(row, _)| row.feed_id.0),
@@ -252,6 +254,7 @@ pub(super) async fn write_entries(
             &column(changed, |(_, fact)| slice(fact).map(|(offset, _)| offset)),
             &column(changed, |(_, fact)| slice(fact).map(|(_, length)| length)),
             &bodies,
+            &column(changed, |(row, _)| row.entry.updated.map(Ts::ms)),
         ],
     )
     .await?;

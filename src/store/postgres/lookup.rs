@@ -10,8 +10,8 @@ use crate::db::postgres::{column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow};
 use crate::model::{
-    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry, Moving,
-    RobotsState, SourceId, TaskId, Ts, UrlHash, Verdict,
+    Ask, AskedEntry, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry,
+    Moving, RobotsState, SourceId, TaskId, Ts, UrlHash, Verdict,
 };
 use crate::store::forms::{self, PRICE, price};
 
@@ -29,7 +29,7 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
     }
     if !ask.entries.is_empty() {
         known.entries = entries(&tx, &ask.entries).await?;
-        known.by_link = linked(&tx, ask, &known.entries).await?;
+        known.kin = relatives(&tx, ask, &known.entries).await?;
     }
     if let Some(origin) = &ask.robots {
         known.robots = robots(&tx, origin).await?;
@@ -43,7 +43,8 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
 
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
     let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule,
-          bucket, health, probed_at, yielded, heard, moving_to, moving_since, moving_polls
+          bucket, health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
+          by_pages
         FROM feed WHERE task_id = $1";
     let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
     Ok(Some(FeedState {
@@ -60,6 +61,7 @@ async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedSta
         yielded: narrow("count", &row, 10)?,
         heard: int(&row, 11)?,
         moving: moving(&row)?,
+        by_pages: int(&row, 15)? != 0,
     }))
 }
 
@@ -93,38 +95,52 @@ pub(super) async fn meta<C: GenericClient>(
 
 async fn entries<C: GenericClient>(
     client: &C,
-    asked: &[(EntryId, Option<UrlHash>)],
+    asked: &[AskedEntry],
 ) -> Result<HashMap<EntryId, KnownEntry>, DbError> {
-    let sql = "SELECT id, content_hash FROM entry WHERE id = ANY($1::bytea[])";
-    let found = rows(client, sql, &[&column(asked, |(id, _)| id.0.as_slice())]).await?;
+    let sql = "SELECT id, content_hash, published, updated FROM entry WHERE id = ANY($1::bytea[])";
+    let found = rows(client, sql, &[&column(asked, |entry| entry.id.0.as_slice())]).await?;
     let mut known = HashMap::with_capacity(found.len());
     for row in &found {
         let content_hash = hash("entry", row, 1)?;
-        known.insert(EntryId(hash("entry", row, 0)?), KnownEntry { content_hash });
+        let (published, updated) = (maybe_ts(row, 2)?, maybe_ts(row, 3)?);
+        let entry = KnownEntry { content_hash, published, updated };
+        known.insert(EntryId(hash("entry", row, 0)?), entry);
     }
     Ok(known)
 }
 
-/// The feed's last entry with the page of each entry that is not known.
-async fn linked<C: GenericClient>(
+/// Entries of the feed that have the page or the date of one that is not known, the page's first.
+async fn relatives<C: GenericClient>(
     client: &C,
     ask: &Ask,
     known: &HashMap<EntryId, KnownEntry>,
-) -> Result<HashMap<UrlHash, LinkedEntry>, DbError> {
-    let unknown = ask.entries.iter().filter(|(id, _)| !known.contains_key(id));
-    let pages: Vec<UrlHash> = unknown.filter_map(|(_, page)| *page).collect();
-    let Some(feed) = ask.feed.filter(|_| !pages.is_empty()) else { return Ok(HashMap::new()) };
-    let sql = "SELECT DISTINCT ON (link_hash) link_hash, id, content_hash, body FROM entry
-        WHERE feed_id = $1 AND link_hash = ANY($2::bytea[])
-        ORDER BY link_hash, last_seen DESC, row DESC";
+) -> Result<Vec<LinkedEntry>, DbError> {
+    let unknown: Vec<_> =
+        ask.entries.iter().filter(|asked| !known.contains_key(&asked.id)).collect();
+    let Some(feed) = ask.feed.filter(|_| !unknown.is_empty()) else { return Ok(Vec::new()) };
+    let sql = "SELECT * FROM (
+          SELECT DISTINCT ON (link_hash) id, content_hash, link_hash, body FROM entry
+          WHERE feed_id = $1 AND link_hash = ANY($2::bytea[])
+          ORDER BY link_hash, last_seen DESC, row DESC) AS by_page
+        UNION ALL
+        SELECT e.id, e.content_hash, e.link_hash, e.body FROM unnest($3::bigint[]) AS asked(at),
+          LATERAL (SELECT id, content_hash, link_hash, body FROM entry
+            WHERE feed_id = $1 AND published = asked.at ORDER BY row DESC LIMIT $4) AS e";
+    let pages: Vec<UrlHash> = unknown.iter().filter_map(|asked| asked.page).collect();
+    let mut dates: Vec<i64> = unknown.iter().filter_map(|asked| Some(asked.date?.ms())).collect();
+    dates.sort_unstable();
+    dates.dedup();
     let pages = column(&pages, |page| page.as_bytes().as_slice());
-    let mut linked = HashMap::new();
-    for row in &rows(client, sql, &[&feed.0, &pages]).await? {
-        let (id, content) = (EntryId(hash("entry", row, 1)?), hash("entry", row, 2)?);
-        let entry = forms::linked(id, content, forms::from_json("entry", row.try_get(3)?)?);
-        linked.insert(UrlHash::from_bytes(hash("entry", row, 0)?), entry);
+    let found = rows(client, sql, &[&feed.0, &pages, &dates, &forms::MOST_OF_A_DATE]).await?;
+    let mut kin: Vec<LinkedEntry> = Vec::with_capacity(found.len());
+    for row in &found {
+        let (id, content) = (EntryId(hash("entry", row, 0)?), hash("entry", row, 1)?);
+        let page = maybe_hash("entry", row, 2)?.map(UrlHash::from_bytes);
+        if kin.iter().all(|other| other.id != id) {
+            kin.push(forms::linked(id, content, page, forms::from_json("entry", row.try_get(3)?)?));
+        }
     }
-    Ok(linked)
+    Ok(kin)
 }
 
 pub(super) async fn robots<C: GenericClient>(

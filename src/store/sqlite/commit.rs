@@ -174,9 +174,9 @@ fn put_feed(
     conn.prepare_cached(
         "INSERT INTO feed(task_id, version, title, failures, last_success, body_hash, interval_ms,
            items, new_items, schedule, bucket, health, probed_at, yielded, told,
-           heard, moving_to, moving_since, moving_polls)
+           heard, moving_to, moving_since, moving_polls, by_pages)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-           ?17, ?18, ?19)
+           ?17, ?18, ?19, ?20)
          ON CONFLICT(task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
@@ -185,7 +185,7 @@ fn put_feed(
            probed_at = excluded.probed_at, yielded = excluded.yielded,
            told = told + excluded.told, heard = excluded.heard,
            moving_to = excluded.moving_to, moving_since = excluded.moving_since,
-           moving_polls = excluded.moving_polls",
+           moving_polls = excluded.moving_polls, by_pages = excluded.by_pages",
     )?
     .execute(params![
         task.0,
@@ -207,6 +207,7 @@ fn put_feed(
         state.moving.as_ref().map(|moving| &moving.to),
         state.moving.as_ref().map(|moving| moving.since.ms()),
         state.moving.as_ref().map(|moving| moving.polls),
+        state.by_pages,
     ])?;
     Ok(())
 }
@@ -239,13 +240,14 @@ pub(super) fn put_entry_row(
 ) -> Result<(), DbError> {
     conn.prepare_cached(
         "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
-           seen_count, fetch_id, slice_offset, slice_length, body)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+           seen_count, fetch_id, slice_offset, slice_length, body, updated)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
          ON CONFLICT(id) DO UPDATE SET link_hash = excluded.link_hash,
            published = excluded.published, content_hash = excluded.content_hash,
            last_seen = excluded.last_seen, seen_count = excluded.seen_count,
            fetch_id = excluded.fetch_id, slice_offset = excluded.slice_offset,
-           slice_length = excluded.slice_length, body = excluded.body",
+           slice_length = excluded.slice_length, body = excluded.body,
+           updated = excluded.updated",
     )?
     .execute(params![
         row.id.0,
@@ -260,6 +262,7 @@ pub(super) fn put_entry_row(
         fact.slice.map(|(offset, _)| i64::try_from(offset).unwrap_or(i64::MAX)),
         fact.slice.map(|(_, length)| i64::try_from(length).unwrap_or(i64::MAX)),
         to_json(&row.entry)?,
+        row.entry.updated.map(Ts::ms),
     ])?;
     Ok(())
 }

@@ -6,19 +6,19 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::db::DbError;
 use crate::model::{
-    Ask, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry, Moving,
-    RobotsState, TaskId, Ts, UrlHash, Verdict,
+    Ask, AskedEntry, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry,
+    Moving, RobotsState, TaskId, Ts, UrlHash, Verdict,
 };
 use crate::store::forms::{self, PRICE, price};
 
 pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
-    let (entries, by_link) = entries(conn, ask)?;
+    let (entries, kin) = entries(conn, ask)?;
     Ok(Known {
         feed: ask.feed.map(|id| feed(conn, id)).transpose()?.flatten().unwrap_or_default(),
         news_elsewhere: news_elsewhere(conn, ask)?,
         price: ask.feed.map(|_| meta(conn, PRICE)).transpose()?.flatten().and_then(price),
         entries,
-        by_link,
+        kin,
         robots: ask.robots.as_deref().map(|origin| robots(conn, origin)).transpose()?.flatten(),
         evidence: ask.evidence.map(|hash| evidence(conn, hash)).transpose()?.flatten(),
     })
@@ -28,7 +28,8 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
     Ok(conn
         .prepare_cached(
             "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule, bucket,
-               health, probed_at, yielded, heard, moving_to, moving_since, moving_polls
+               health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
+               by_pages
              FROM feed WHERE task_id = ?1",
         )?
         .query_row([id.0], |row| {
@@ -46,6 +47,7 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
                 yielded: row.get(10)?,
                 heard: row.get(11)?,
                 moving: moving(row)?,
+                by_pages: row.get(15)?,
             })
         })
         .optional()?)
@@ -77,34 +79,71 @@ pub(super) fn meta(conn: &Connection, key: &str) -> Result<Option<String>, DbErr
         .optional()?)
 }
 
-type Entries = (HashMap<EntryId, KnownEntry>, HashMap<UrlHash, LinkedEntry>);
+type Entries = (HashMap<EntryId, KnownEntry>, Vec<LinkedEntry>);
 
 fn entries(conn: &Connection, ask: &Ask) -> Result<Entries, DbError> {
-    let mut select = conn.prepare_cached("SELECT content_hash FROM entry WHERE id = ?1")?;
+    let mut select =
+        conn.prepare_cached("SELECT content_hash, published, updated FROM entry WHERE id = ?1")?;
     let mut known = HashMap::with_capacity(ask.entries.len());
-    let mut by_link = HashMap::new();
-    for (id, link) in &ask.entries {
-        let hash = select.query_row([id.0.as_slice()], |row| row.get(0)).optional()?;
-        if let Some(content_hash) = hash {
-            known.insert(*id, KnownEntry { content_hash });
-        } else if let (Some(feed), Some(link)) = (ask.feed, link)
-            && let Some(entry) = linked(conn, feed, *link)?
-        {
-            by_link.insert(*link, entry);
+    let mut kin: Vec<LinkedEntry> = Vec::new();
+    for asked in &ask.entries {
+        let found = select.query_row([asked.id.0.as_slice()], |row| {
+            Ok(KnownEntry {
+                content_hash: row.get(0)?,
+                published: row.get::<_, Option<i64>>(1)?.map(Ts::from_ms),
+                updated: row.get::<_, Option<i64>>(2)?.map(Ts::from_ms),
+            })
+        });
+        match (found.optional()?, ask.feed) {
+            (Some(entry), _) => drop(known.insert(asked.id, entry)),
+            (None, Some(feed)) => {
+                for entry in relatives(conn, feed, asked)? {
+                    if kin.iter().all(|other| other.id != entry.id) {
+                        kin.push(entry);
+                    }
+                }
+            }
+            (None, None) => {}
         }
     }
-    Ok((known, by_link))
+    Ok((known, kin))
 }
 
-fn linked(conn: &Connection, feed: TaskId, page: UrlHash) -> Result<Option<LinkedEntry>, DbError> {
-    let mut select = conn.prepare_cached(
-        "SELECT id, content_hash, body FROM entry WHERE link_hash = ?1 AND feed_id = ?2
+/// Entries of the feed that have the page or the date, the page's first.
+fn relatives(
+    conn: &Connection,
+    feed: TaskId,
+    asked: &AskedEntry,
+) -> Result<Vec<LinkedEntry>, DbError> {
+    let mut by_page = conn.prepare_cached(
+        "SELECT id, content_hash, link_hash, body FROM entry WHERE link_hash = ?1 AND feed_id = ?2
          ORDER BY last_seen DESC, row DESC LIMIT 1",
     )?;
-    let mut rows = select.query((page.as_bytes().as_slice(), feed.0))?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let body: String = row.get(2)?;
-    Ok(Some(forms::linked(EntryId(row.get(0)?), row.get(1)?, forms::from_json("entry", &body)?)))
+    let mut by_date = conn.prepare_cached(
+        "SELECT id, content_hash, link_hash, body FROM entry WHERE feed_id = ?1 AND published = ?2
+         ORDER BY row DESC LIMIT ?3",
+    )?;
+    let mut found = Vec::new();
+    if let Some(page) = asked.page {
+        let mut rows = by_page.query((page.as_bytes().as_slice(), feed.0))?;
+        while let Some(row) = rows.next()? {
+            found.push(linked(row)?);
+        }
+    }
+    if let Some(date) = asked.date {
+        let mut rows = by_date.query((feed.0, date.ms(), forms::MOST_OF_A_DATE))?;
+        while let Some(row) = rows.next()? {
+            found.push(linked(row)?);
+        }
+    }
+    Ok(found)
+}
+
+fn linked(row: &Row<'_>) -> Result<LinkedEntry, DbError> {
+    let body: String = row.get(3)?;
+    let page = row.get::<_, Option<[u8; 32]>>(2)?.map(UrlHash::from_bytes);
+    let entry = forms::from_json("entry", &body)?;
+    Ok(forms::linked(EntryId(row.get(0)?), row.get(1)?, page, entry))
 }
 
 pub(super) fn robots(conn: &Connection, origin: &str) -> Result<Option<RobotsState>, DbError> {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use feedmill::model::{
-    Code, FeedFact, FeedState, HostAdvice, Lane, NewTask, Next, Outcome, Status, Validators,
+    Ask, AskedEntry, Code, EntryId, FeedFact, FeedState, HostAdvice, Known, Lane, NewTask, Next,
+    Outcome, Status, Ts, UrlHash, Validators,
 };
 use feedmill::store::{Commit, Committed};
 
@@ -208,6 +209,55 @@ pub(super) async fn a_decision_on_an_old_feed_state_conflicts_and_changes_nothin
     assert_eq!(trial.picture().await, before);
     let right = Outcome { feed: Some(fact(1, 0)), ..then(Next::Fetched) };
     assert_eq!(trial.commit(&lease, right).await, Committed::Done);
+}
+
+pub(super) async fn an_entry_is_found_by_its_id_or_else_by_page_and_date(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([feed(URL)]).await;
+    let lease = trial.take().await;
+    let (page, date) = (UrlHash::of("page"), trial.now());
+    let with = |uid: &str, page: Option<UrlHash>, date: Option<Ts>| {
+        let mut fact = entry(lease.task.id, uid, uid);
+        fact.link_hash = page;
+        (fact.entry.published, fact.entry.updated) = (date, date.map(|date| date.after(PAUSE)));
+        fact
+    };
+    let entries = vec![
+        with("1", Some(page), None),
+        with("2", None, Some(date)),
+        with("3", Some(UrlHash::of("other")), Some(date)),
+    ];
+    let state = FeedState { by_pages: true, ..FeedState::default() };
+    let fact = FeedFact { based_on: 0, state, items: Some(3), new_items: 3 };
+    let outcome = Outcome { entries, feed: Some(fact), ..then(Next::Fetched) };
+    assert_eq!(trial.commit(&lease, outcome).await, Committed::Done);
+
+    let look = async |uid: &str, page, date| {
+        let id = EntryId::of(lease.task.id, uid);
+        let entries = vec![AskedEntry { id, page, date }];
+        trial
+            .store
+            .lookup(Ask { feed: Some(lease.task.id), entries, ..Ask::default() })
+            .await
+            .unwrap()
+    };
+    let uids = |known: &Known| -> Vec<String> {
+        let mut uids: Vec<_> = known.kin.iter().map(|entry| entry.uid.clone()).collect();
+        uids.sort();
+        uids
+    };
+    let known = look("2", Some(page), Some(date)).await;
+    assert!(known.feed.by_pages);
+    let two = known.entries.values().next().unwrap();
+    assert_eq!((two.published, two.updated), (Some(date), Some(date.after(PAUSE))));
+    assert_eq!(uids(&known), [""; 0], "who is known by its id needs no kin");
+    assert_eq!(uids(&look("9", Some(page), None).await), ["1"]);
+    assert_eq!(uids(&look("9", None, Some(date)).await), ["2", "3"]);
+    let both = look("9", Some(UrlHash::of("other")), Some(date)).await;
+    assert_eq!(uids(&both), ["2", "3"], "each once");
+    let three = both.kin.iter().find(|entry| entry.uid == "3").unwrap();
+    assert_eq!(three.link_hash, Some(UrlHash::of("other")));
+    assert_eq!(uids(&look("9", Some(UrlHash::of("none")), Some(date.after(DAY))).await), [""; 0]);
 }
 
 pub(super) async fn one_bad_outcome_of_a_batch_falls_alone(open: Open) {

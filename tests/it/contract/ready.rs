@@ -17,6 +17,7 @@ pub(super) fn entry(feed: TaskId, uid: &str, title: &str) -> EntryFact {
             enclosures: vec![],
             published: None,
             published_raw: None,
+            updated_raw: None,
             updated: None,
         },
         content_hash: *UrlHash::of(title).as_bytes(),

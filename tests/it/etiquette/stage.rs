@@ -200,7 +200,7 @@ pub(super) fn at_least(log: &[Logged], least: &[i64]) {
     let pauses = pauses(log);
     assert!(pauses.len() >= least.len(), "{pauses:?}");
     for (pause, least) in pauses.iter().zip(least) {
-        // Time may go on by a second or two while a slow machine turns an answer into a decision.
-        assert!(pause + 5_000 >= *least, "{pauses:?} are too short for {least:?}");
+        // Time may go on by some seconds while a slow machine turns an answer into a decision.
+        assert!(pause + least / 20 + 5_000 >= *least, "{pauses:?} are too short for {least:?}");
     }
 }

@@ -5,6 +5,7 @@
 //! never panic and never look at more than a short text.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -29,6 +30,24 @@ pub fn parse(text: &str) -> Option<Ts> {
     }
     let text = plain_digits(text);
     epoch(&text).or_else(|| iso(&text)).or_else(|| written(&text))
+}
+
+/// The last instant that a written date can mean: a day, a month or a year without a time of day is
+/// not over before it ends.
+#[must_use]
+pub fn latest(text: &str) -> Option<Ts> {
+    const DAY: Duration = Duration::from_hours(24);
+    let at = parse(text)?;
+    let text = text.trim();
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let is_iso = text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'/'));
+    let whole = match digits {
+        4 if is_iso => 366 * DAY,
+        5 | 6 if is_iso && digits < text.len() => 31 * DAY,
+        _ if text.contains(':') || digits > 8 => return Some(at),
+        _ => DAY,
+    };
+    Some(at.after(whole).before(Duration::from_millis(1)))
 }
 
 /// Japanese, Chinese and Korean mark the parts of a date by signs, and put the half of the day

@@ -6,7 +6,7 @@
 
 use ::url::Url;
 
-use crate::charset::{self, Markup};
+use crate::charset::{self, Markup, Place};
 
 mod diff;
 mod draft;
@@ -119,6 +119,10 @@ pub fn parse(
     if let Some(said) = decoded.conflict {
         let detail = format!("{} by its bytes, said to be {said}", decoded.encoding);
         feed.warn(Fault::CharsetConflict, &detail);
+    }
+    let mut place = Place::default();
+    for entry in &mut feed.entries {
+        entry.raw = decoded.place(body, &entry.raw, &mut place).unwrap_or_default();
     }
     tell_ids(&mut feed);
     Ok(feed)

@@ -178,7 +178,7 @@ pub struct Entry {
     pub language: Option<String>,
     /// What the podcast namespaces say of it.
     pub episode: Episode,
-    /// Where it stands in the decoded document, in bytes.
+    /// Where it stands in the document's bytes; empty where that cannot be told.
     pub raw: Range<usize>,
 }
 

@@ -391,6 +391,50 @@ proptest! {
 }
 
 #[test]
+fn the_place_of_an_entry_is_in_the_bytes_that_were_served() {
+    let document = |encoding: &str| {
+        format!(
+            "<?xml version='1.0' encoding='{encoding}'?><rss version='2.0'><channel><title>\u{e4}\u{f6}\
+             \u{fc}</title><item><title>\u{e9}t\u{e9}</title></item><item><guid>2</guid></item></channel></rss>"
+        )
+    };
+    let wide = |text: &str, order: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(order).collect()
+    };
+    let encode = |label: &str| encoding_rs::Encoding::for_label(label.as_bytes()).unwrap();
+    let latin = encode("iso-8859-1").encode(&document("iso-8859-1")).0.into_owned();
+    let chinese = encode("gb18030").encode(&document("gb18030")).0.into_owned();
+    let mut damaged = document("utf-8").into_bytes();
+    let at = damaged.windows(2).position(|pair| pair == "\u{f6}".as_bytes()).unwrap();
+    damaged[at + 1] = b' ';
+    let cases = [
+        ("plain", document("utf-8").into_bytes()),
+        ("marked", format!("\u{feff}{}", document("utf-8")).into_bytes()),
+        ("little", wide(&document("utf-16"), u16::to_le_bytes)),
+        ("big", wide(&document("utf-16"), u16::to_be_bytes)),
+        ("latin", latin),
+        ("chinese", chinese),
+        ("damaged", damaged),
+    ];
+    for (name, bytes) in cases {
+        let feed = parse(&bytes, None, BASE, &Limits::default()).unwrap();
+        let raws = feed.entries.iter().map(|entry| {
+            let slice = bytes.get(entry.raw.clone()).unwrap();
+            let text = match name {
+                "little" => encoding_rs::UTF_16LE.decode(slice).0,
+                "big" => encoding_rs::UTF_16BE.decode(slice).0,
+                "latin" => encoding_rs::WINDOWS_1252.decode(slice).0,
+                "chinese" => encoding_rs::GB18030.decode(slice).0,
+                _ => String::from_utf8_lossy(slice),
+            };
+            text.into_owned()
+        });
+        let expected = ["<item><title>\u{e9}t\u{e9}</title></item>", "<item><guid>2</guid></item>"];
+        assert_eq!(raws.collect::<Vec<_>>(), expected, "{name}");
+    }
+}
+
+#[test]
 fn a_pace_that_is_written_wrongly_is_read_as_it_was_meant() {
     let pace = |inner: &str| {
         let feed = read(&format!("<rss version='2.0'><channel>{inner}</channel></rss>"));
