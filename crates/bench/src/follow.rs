@@ -14,7 +14,7 @@ use feedmill::demo;
 use feedmill::frontier::{Cursor, Order, TaskFilter};
 use feedmill::model::{Kind, Lane, Ts};
 use feedmill::store::Store;
-use feedmill_formats::url as web;
+use feedmill_formats::url::{self as web, KeyRules};
 use feedmill_newsroom::{Newsroom, Setup};
 use rusqlite::{Connection, OpenFlags};
 use tokio_util::sync::CancellationToken;
@@ -161,7 +161,7 @@ async fn judge(
             continue;
         }
         stories += 1;
-        let delay = found.get(&story.url).map(|seen| seen.since(at));
+        let delay = found.get(&key(&story.url)?).map(|seen| seen.since(at));
         in_time += u32::from(delay.is_some_and(|delay| delay <= limit));
         delays.extend(delay.map(|delay| delay.as_secs_f64() / 60.0));
     }
@@ -175,6 +175,12 @@ async fn judge(
     Ok(())
 }
 
+/// What a page is known by: its address without what only tracks who comes.
+fn key(url: &str) -> anyhow::Result<String> {
+    let url = web::parse(url).context("an address of the newsroom")?;
+    Ok(web::key(&url, &KeyRules::default()))
+}
+
 /// When each page was first told of.
 async fn discovered(store: &dyn Store) -> anyhow::Result<HashMap<String, Ts>> {
     let mut found = HashMap::new();
@@ -185,7 +191,9 @@ async fn discovered(store: &dyn Store) -> anyhow::Result<HashMap<String, Ts>> {
         let page = store.list(filter).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(Cursor::behind(last, Order::default()));
-        found.extend(page.into_iter().map(|task| (task.url, task.discovered_at)));
+        for task in page {
+            found.insert(key(&task.url)?, task.discovered_at);
+        }
     }
 }
 
