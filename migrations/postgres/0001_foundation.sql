@@ -107,7 +107,8 @@ CREATE TABLE robots(
   crawl_ms bigint,
   body text,                       -- NULL = everything is allowed
   fetched_at bigint NOT NULL,
-  expires_at bigint NOT NULL);
+  expires_at bigint NOT NULL,
+  failures bigint NOT NULL DEFAULT 0); -- in a row; without any copy all times are 0
 CREATE INDEX robots_host ON robots(host);
 
 CREATE TABLE feed(

@@ -95,7 +95,8 @@ CREATE TABLE robots(
   crawl_ms INTEGER,
   body TEXT,                       -- NULL = everything is allowed
   fetched_at INTEGER NOT NULL,
-  expires_at INTEGER NOT NULL) WITHOUT ROWID;
+  expires_at INTEGER NOT NULL,
+  failures INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID; -- in a row; without any copy all times are 0
 CREATE INDEX robots_host ON robots(host);
 
 CREATE TABLE feed(

@@ -354,8 +354,7 @@ fn the_sitemaps_of_a_site_are_named_by_its_robots_or_where_they_usually_are() {
     let usual = ["/sitemap.xml", "/news-sitemap.xml", "/sitemap_index.xml"];
     assert_eq!(found(&Known::default()), usual.map(|path| format!("https://example.com{path}")));
     let text = "User-agent: *\nSitemap: https://example.com/maps/all.xml\n";
-    let robots =
-        RobotsState { verdict: Verdict::Rules(text.into()), fetched_at: at(), expires_at: at() };
+    let robots = RobotsState { verdict: Verdict::Rules(text.into()), ..RobotsState::never() };
     let known = Known { robots: Some(robots), ..Known::default() };
     assert_eq!(found(&known), ["https://example.com/maps/all.xml"]);
     let other = super::tests::lease(Kind::Sitemap, MAP);
@@ -497,6 +496,7 @@ fn robots_that_cannot_be_had_make_the_host_wait_unless_a_copy_serves() {
             fetched_at: at().before(age),
             expires_at: at().before(age).after(24 * HOUR),
         }),
+            failures: 0,
         ..Known::default()
     };
     let outcome = served(&lease, answer(ROBOTS, 500, &[], ""), &copy(30 * HOUR));
@@ -556,6 +556,7 @@ fn a_copy_of_robots_never_serves_beyond_its_time_and_never_makes_us_ask_at_once(
                 // As an earlier failure left it: put off, or at the end of its time.
                 expires_at: now.min(fetched_at.after(48 * HOUR)),
             }),
+                failures: 0,
             ..Known::default()
         };
         let broken = Reply::Answer(Box::new(answer(ROBOTS, 500, &[], "")));

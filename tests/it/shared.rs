@@ -254,6 +254,7 @@ async fn one_slot_asks_for_robots_and_the_others_wait() {
         fetched_at: clock.now(),
         expires_at: clock.now().after(Duration::from_hours(1)),
     };
+        failures: 0,
     let fact = RobotsFact {
         origin: "https://a.example".into(),
         state,
@@ -410,6 +411,7 @@ async fn what_the_web_writes_can_be_kept_even_with_zeros_in_it() {
             fetched_at: lease.now,
             expires_at: lease.now.after(LIMIT),
         },
+            failures: 0,
         crawl_delay_ms: Some(0),
         rechecked_as: None,
     };

@@ -207,3 +207,4 @@ fn what_is_said_about_use_is_kept_with_the_article() {
     assert_eq!(rights.uses["ai-train"], "no");
     assert_eq!(rights.tdm_reservation, Some(true));
 }
+            failures: 0,

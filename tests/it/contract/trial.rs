@@ -97,6 +97,7 @@ pub(super) fn allow_all(lease: &Lease) -> Outcome {
             fetched_at: now,
             expires_at: now.after(DAY),
         },
+            failures: 0,
         crawl_delay_ms: None,
         rechecked_as: None,
     };
