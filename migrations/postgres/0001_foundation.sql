@@ -66,6 +66,7 @@ CREATE TABLE task(
   status smallint NOT NULL,
   retry smallint NOT NULL DEFAULT 0,
   origin smallint NOT NULL,
+  redirects smallint NOT NULL DEFAULT 0, -- that led to it, over hosts
   depth integer NOT NULL DEFAULT 0,
   url text NOT NULL,
   url_key text) WITH (fillfactor = 85);  -- url_key only where it differs from url

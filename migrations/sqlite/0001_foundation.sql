@@ -54,6 +54,7 @@ CREATE TABLE task(
   origin INTEGER NOT NULL,
   parent_id INTEGER,
   depth INTEGER NOT NULL DEFAULT 0,
+  redirects INTEGER NOT NULL DEFAULT 0, -- that led to it, over hosts
   discovered_at INTEGER NOT NULL,
   fetched_at INTEGER,              -- until the first answer, when it was taken in: a row that grows splits its page
   fetch_count INTEGER NOT NULL DEFAULT 0,

@@ -225,7 +225,7 @@ impl Server {
         kind: Kind,
         trail: &mut Trail,
     ) -> Answer {
-        let before = if kind == Kind::Robots { 0 } else { usize::from(lease.task.depth) };
+        let before = if kind == Kind::Robots { 0 } else { usize::from(lease.task.redirects) };
         let mut redirects: Vec<Redirected> = Vec::new();
         loop {
             let first = redirects.is_empty();
@@ -372,7 +372,12 @@ fn record(task: Option<TaskId>, exchange: &Exchange, raw: RawRef) -> FetchRecord
         at: exchange.began,
         url: exchange.url.clone(),
         status: Some(exchange.status),
-        code: if exchange.status == 304 { Code::NotModified } else { Code::Ok },
+        // Of the last one the outcome says what it was.
+        code: match exchange.status {
+            304 => Code::NotModified,
+            301 | 302 | 303 | 307 | 308 => Code::Redirect,
+            _ => Code::Ok,
+        },
         bytes: exchange.body.len() as u64,
         elapsed_ms: u64::try_from(exchange.elapsed.as_millis()).unwrap_or(u64::MAX),
         content_type: exchange.headers.get("content-type").map(str::to_owned),

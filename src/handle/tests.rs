@@ -74,6 +74,7 @@ fn lease(kind: Kind, url: &str) -> Lease {
             leased: true,
             priority: 5,
             depth: 0,
+            redirects: 0,
             next_fetch_at: at(),
             last_fetched_at: None,
             fetch_count: 0,
@@ -495,8 +496,8 @@ fn robots_that_cannot_be_had_make_the_host_wait_unless_a_copy_serves() {
             verdict: Verdict::AllowAll,
             fetched_at: at().before(age),
             expires_at: at().before(age).after(24 * HOUR),
-        }),
             failures: 0,
+        }),
         ..Known::default()
     };
     let outcome = served(&lease, answer(ROBOTS, 500, &[], ""), &copy(30 * HOUR));
@@ -555,8 +556,8 @@ fn a_copy_of_robots_never_serves_beyond_its_time_and_never_makes_us_ask_at_once(
                 fetched_at,
                 // As an earlier failure left it: put off, or at the end of its time.
                 expires_at: now.min(fetched_at.after(48 * HOUR)),
-            }),
                 failures: 0,
+            }),
             ..Known::default()
         };
         let broken = Reply::Answer(Box::new(answer(ROBOTS, 500, &[], "")));
@@ -586,8 +587,12 @@ fn redirects_over_hosts_come_to_an_end() {
     let mut lease = lease(Kind::Article, "https://example.com/1");
     let onward = leads_on(&lease, &target, 2, at(), &house());
     assert_eq!(onward.next, Next::Dead { code: Code::Redirect });
-    assert_eq!((onward.discovered.len(), onward.discovered[0].depth), (1, 2));
-    lease.task.depth = 4;
+    assert_eq!((onward.discovered.len(), onward.discovered[0].redirects), (1, 2));
+    // Nothing but redirects counts.
+    lease.task.depth = 100;
+    let deep = leads_on(&lease, &target, 2, at(), &house());
+    assert_eq!((deep.discovered[0].depth, deep.discovered[0].redirects), (100, 2));
+    lease.task.redirects = 4;
     let far = leads_on(&lease, &target, 2, at(), &house());
     assert_eq!((far.next, far.discovered.len()), (Next::Dead { code: Code::RedirectLoop }, 0));
 }

@@ -123,6 +123,7 @@ impl World {
             source: None,
             base_priority: 5,
             depth: 0,
+            redirects: 0,
             parent: None,
             not_before: None,
         };
