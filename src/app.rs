@@ -24,8 +24,8 @@ use crate::config::{Config, Group, OnThreshold, Policy as Choose, Sink as SinkCo
 use crate::db::transfer::{self, TransferError};
 use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
 use crate::fetch::{
-    Client, ClientSettings, Committer, Dispatcher, FetchError, Guard, Hold, ServeSettings, Server,
-    Stuck,
+    Client, ClientSettings, Committer, Desk, Dispatcher, FetchError, Guard, Hold, ServeSettings,
+    Server, Stuck,
 };
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::sqlite::SqliteFrontier;
@@ -255,6 +255,7 @@ pub async fn run(
         archive: Arc::clone(&archive),
         committer,
         hold,
+        desk: Desk::default(),
         house: Arc::new(house(config)),
         settings: serve_settings(config, clock),
         clock: clock.clone(),

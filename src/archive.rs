@@ -26,7 +26,7 @@ use feedmill_formats::warc::Digest;
 use crate::clock::Clock;
 use crate::db::private;
 use crate::model::{Exchange, RawRef, Ts, new_uuid};
-use segment::{Known, Segment, sync_dir};
+use segment::{Known, Pair, Segment, sync_dir};
 
 pub use carry::{Carried, carry};
 pub use read::{Reader, Stored};
@@ -47,7 +47,7 @@ pub struct Settings {
     pub segment_size: u64,
     /// A segment is closed when it is older.
     pub segment_age: Duration,
-    /// 1 to 9; answers that came compressed take 1.
+    /// 1 to 9; answers that came compressed stay as they are.
     pub gzip_level: u32,
     /// Who wrote them, for `warcinfo`.
     pub agent: String,
@@ -157,7 +157,7 @@ impl Archive {
         loop {
             let place = self.place(digest)?;
             // Compressing is the work: it is done while others may write.
-            let members = segment::members(
+            let pair = segment::pair(
                 exchange,
                 &place.warcinfo,
                 digest,
@@ -170,7 +170,7 @@ impl Archive {
             else {
                 continue;
             };
-            let raw = segment.write_pair(&members)?;
+            let raw = segment.write_pair(&pair)?;
             if let Some(digest) = digest.filter(|_| place.known.is_none()) {
                 segment.know(digest, exchange, &raw);
             }
@@ -179,14 +179,14 @@ impl Archive {
     }
 
     /// Keeps a record and its request as they stand in another segment.
-    pub fn copy(&self, record: Vec<u8>, request: Vec<u8>) -> Result<RawRef, ArchiveError> {
+    pub fn copy(&self, record: Vec<u8>, request: &[u8]) -> Result<RawRef, ArchiveError> {
         self.place(None)?;
         let mut open = self.segment();
         let segment = match open.as_mut() {
             Some(segment) => segment,
             None => open.insert(self.start()?),
         };
-        segment.write_pair(&(record, request))
+        segment.write_pair(&Pair::new(record, request))
     }
 
     /// The segment to write to, a new one when the open one is full or old.

@@ -6,6 +6,7 @@
 
 mod client;
 mod committer;
+mod desk;
 mod dispatch;
 mod guard;
 mod hold;
@@ -19,6 +20,7 @@ use crate::model::Code;
 
 pub use client::{Client, ClientSettings};
 pub use committer::Committer;
+pub use desk::Desk;
 pub use dispatch::{Dispatcher, Mode, Stuck};
 pub use guard::{Guard, Refusal};
 pub use hold::Hold;

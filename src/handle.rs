@@ -361,9 +361,9 @@ fn busy(
 #[must_use]
 pub fn leads_on(lease: &Lease, target: &Url, hops: usize, at: Ts, house: &House) -> Outcome {
     let task = &lease.task;
-    let depth = task.depth.saturating_add(u16::try_from(hops).unwrap_or(u16::MAX));
+    let redirects = task.redirects.saturating_add(u16::try_from(hops).unwrap_or(u16::MAX));
     let circle = UrlHash::of(&web::key(target, &house.key)) == task.url_hash
-        || usize::from(depth) > house.max_redirects;
+        || usize::from(redirects) > house.max_redirects;
     if circle {
         let detail = format!("leads to {target}, one redirect too many");
         let failure = Failure::new(Code::RedirectLoop, detail);
@@ -385,7 +385,8 @@ pub fn leads_on(lease: &Lease, target: &Url, hops: usize, at: Ts, house: &House)
         origin: task.origin,
         source: task.source,
         base_priority: task.priority,
-        depth,
+        depth: task.depth,
+        redirects,
         parent: Some(task.id),
         not_before: None,
     });

@@ -66,6 +66,7 @@ CREATE TABLE task(
   status smallint NOT NULL,
   retry smallint NOT NULL DEFAULT 0,
   origin smallint NOT NULL,
+  redirects smallint NOT NULL DEFAULT 0, -- that led to it, over hosts
   depth integer NOT NULL DEFAULT 0,
   url text NOT NULL,
   url_key text) WITH (fillfactor = 85);  -- url_key only where it differs from url
@@ -107,7 +108,8 @@ CREATE TABLE robots(
   crawl_ms bigint,
   body text,                       -- NULL = everything is allowed
   fetched_at bigint NOT NULL,
-  expires_at bigint NOT NULL);
+  expires_at bigint NOT NULL,
+  failures bigint NOT NULL DEFAULT 0); -- in a row; without any copy all times are 0
 CREATE INDEX robots_host ON robots(host);
 
 CREATE TABLE feed(

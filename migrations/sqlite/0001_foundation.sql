@@ -54,6 +54,7 @@ CREATE TABLE task(
   origin INTEGER NOT NULL,
   parent_id INTEGER,
   depth INTEGER NOT NULL DEFAULT 0,
+  redirects INTEGER NOT NULL DEFAULT 0, -- that led to it, over hosts
   discovered_at INTEGER NOT NULL,
   fetched_at INTEGER,              -- until the first answer, when it was taken in: a row that grows splits its page
   fetch_count INTEGER NOT NULL DEFAULT 0,
@@ -95,7 +96,8 @@ CREATE TABLE robots(
   crawl_ms INTEGER,
   body TEXT,                       -- NULL = everything is allowed
   fetched_at INTEGER NOT NULL,
-  expires_at INTEGER NOT NULL) WITHOUT ROWID;
+  expires_at INTEGER NOT NULL,
+  failures INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID; -- in a row; without any copy all times are 0
 CREATE INDEX robots_host ON robots(host);
 
 CREATE TABLE feed(

@@ -48,14 +48,15 @@ pub async fn back_up(
         drop(backup::remove(&partial));
     }
     written?;
-    let archive = match with_archive {
-        true => {
-            let wanted = backup::segments(&partial)?;
-            let (from, to) = (config.archive_dir(), beside.clone());
-            let carried = carry_segments(from, to, wanted).await?;
-            Some((beside, carried))
+    let archive = if with_archive {
+        let carried = carry_beside(config, &partial, &beside).await;
+        if carried.is_err() {
+            // Else its name would be taken when it is tried again.
+            drop((std::fs::remove_dir_all(&beside), backup::remove(&partial)));
         }
-        false => None,
+        Some((beside, carried?))
+    } else {
+        None
     };
     backup::publish(&partial, &file)?;
     let bytes = file.metadata().map_err(CarryError::io(&file))?.len();
@@ -91,6 +92,30 @@ async fn write(config: &Config, partial: &Path, mut watch: Watch) -> Result<(), 
 /// Where the segments of a backup are.
 fn segments_of(file: &Path) -> PathBuf {
     file.with_extension("archive")
+}
+
+/// Brings the segments that a backup refers to beside it, wherever they are.
+async fn carry_beside(config: &Config, file: &Path, to: &Path) -> Result<Segments, CarryError> {
+    let (from, wanted) = (super::reader(config)?, backup::segments(file)?);
+    let mut carried = carry_segments(from.dir().to_owned(), to.to_owned(), wanted).await?;
+    if let Some(remote) = from.remote() {
+        carried.fetch(remote, to).await?;
+    }
+    Ok(carried)
+}
+
+/// Forgets those missing that can be read from the bucket; one that cannot be asked has none.
+async fn without_kept_elsewhere(config: &Config, mut back: Segments) -> Segments {
+    let Some(remote) = super::reader(config).ok().and_then(|reader| reader.remote().cloned())
+    else {
+        return back;
+    };
+    for name in std::mem::take(&mut back.missing) {
+        if !matches!(remote.size(&name).await, Ok(Some(_))) {
+            back.missing.push(name);
+        }
+    }
+    back
 }
 
 async fn carry_segments(
@@ -145,7 +170,10 @@ pub async fn restore(
     target.close().await;
     let kept = segments_of(file);
     let archive = match kept.is_dir() {
-        true => Some(carry_segments(kept, config.archive_dir(), backup::segments(file)?).await?),
+        true => {
+            let back = carry_segments(kept, config.archive_dir(), backup::segments(file)?).await?;
+            Some(without_kept_elsewhere(config, back).await)
+        }
         false => None,
     };
     Ok(Restored { place: place.to_string(), set_aside, archive })

@@ -186,7 +186,7 @@ impl Keeper {
                 Err(error) => return Err(error.into()),
             };
             let (archive, (record, request)) = (Arc::clone(&self.archive), stored.members);
-            let to = blocking(move || archive.copy(record, request)).await?;
+            let to = blocking(move || archive.copy(record, &request)).await?;
             moved.push(MovedRaw { fetch: fetch.id, from: segment.to_owned(), to });
         }
         Ok(moved)

@@ -1,14 +1,15 @@
-//! Segments beside a backup: closed ones are linked or copied, the open one as far as it is told.
+//! Segments beside a backup: closed ones are linked or copied, the open one as far as it is told, and
+//! those that are only in the bucket are fetched from there.
 //!
 //! A closed segment never changes, so a second name for it is as good as a copy on the same disk.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{ArchiveError, OPEN, sync_dir};
+use super::{ArchiveError, OPEN, Remote, sync_dir};
 use crate::db::private;
 
 /// What became of the segments.
@@ -16,6 +17,8 @@ use crate::db::private;
 pub struct Carried {
     /// Segments that are there now, and were not before.
     pub segments: u64,
+    /// Those of them that came from the bucket.
+    pub fetched: u64,
     /// Their bytes.
     pub bytes: u64,
     /// Segments that are nowhere: the fetches in them cannot be read again.
@@ -47,6 +50,27 @@ pub fn carry(from: &Path, to: &Path, wanted: &[(String, u64)]) -> Result<Carried
     Ok(carried)
 }
 
+impl Carried {
+    /// Fetches from the bucket what was not in the directory.
+    pub async fn fetch(&mut self, remote: &Remote, to: &Path) -> Result<(), ArchiveError> {
+        for name in std::mem::take(&mut self.missing) {
+            let (target, partial) = (to.join(&name), partial(&to.join(&name)));
+            let mut file = create(&partial).map_err(ArchiveError::io(&partial))?;
+            if !remote.download(&name, &mut file).await? {
+                fs::remove_file(&partial).map_err(ArchiveError::io(&partial))?;
+                self.missing.push(name);
+                continue;
+            }
+            let named = file.sync_all().and_then(|()| fs::rename(&partial, &target));
+            named.map_err(ArchiveError::io(&target))?;
+            self.segments += 1;
+            self.fetched += 1;
+            self.bytes += file.metadata().map_err(ArchiveError::io(&target))?.len();
+        }
+        sync_dir(to)
+    }
+}
+
 fn bring(closed: &Path, target: &Path, length: u64) -> io::Result<u64> {
     let open = closed.with_file_name(format!("{}{OPEN}", name_of(closed)));
     match link_or_copy(closed, target) {
@@ -76,11 +100,19 @@ fn link_or_copy(from: &Path, to: &Path) -> io::Result<u64> {
     }
 }
 
-/// Under another name until it is whole.
+/// The name of a segment that is not whole yet.
+fn partial(segment: &Path) -> PathBuf {
+    segment.with_file_name(format!("{}.partial", name_of(segment)))
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    private::options().write(true).create(true).truncate(true).open(path)
+}
+
 fn copy(from: &Path, to: &Path, length: u64) -> io::Result<u64> {
-    let partial = to.with_file_name(format!("{}.partial", name_of(to)));
+    let partial = partial(to);
     let mut source = File::open(from)?.take(length);
-    let mut target = private::options().write(true).create(true).truncate(true).open(&partial)?;
+    let mut target = create(&partial)?;
     let copied = io::copy(&mut source, &mut target)?;
     target.sync_all()?;
     fs::rename(&partial, to)?;
@@ -101,7 +133,12 @@ mod tests {
         fs::write(from.join("c.warc.gz"), "not asked for").unwrap();
         let wanted = [("a.warc.gz".into(), 3), ("b.warc.gz".into(), 5), ("gone.warc.gz".into(), 1)];
         let carried = carry(&from, &to, &wanted).unwrap();
-        let expected = Carried { segments: 2, bytes: 11, missing: vec!["gone.warc.gz".into()] };
+        let expected = Carried {
+            segments: 2,
+            bytes: 11,
+            missing: vec!["gone.warc.gz".into()],
+            ..Carried::default()
+        };
         assert_eq!(carried, expected);
         assert_eq!(fs::read_to_string(to.join("a.warc.gz")).unwrap(), "closed");
         assert_eq!(fs::read_to_string(to.join("b.warc.gz")).unwrap(), "known");

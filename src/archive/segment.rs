@@ -28,6 +28,21 @@ pub(super) struct Known {
     digest: Digest,
 }
 
+/// The gzip members of an answer and of its request, one behind the other.
+pub(super) struct Pair {
+    members: Vec<u8>,
+    /// So many bytes of them are the answer.
+    response: usize,
+}
+
+impl Pair {
+    pub(super) fn new(mut response: Vec<u8>, request: &[u8]) -> Self {
+        let length = response.len();
+        response.extend_from_slice(request);
+        Self { members: response, response: length }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) file: File,
@@ -75,7 +90,7 @@ impl Segment {
             since: now,
             payloads: HashMap::new(),
         };
-        let begun = segment.write(&[&first]).and_then(|()| sync_dir(dir));
+        let begun = segment.write(&first).and_then(|()| sync_dir(dir));
         if let Err(error) = begun {
             // Whoever tries again begins another one: nothing empty is left behind.
             drop(fs::remove_file(&segment.path));
@@ -85,24 +100,19 @@ impl Segment {
     }
 
     /// Writes a response and the request behind it, which is found there without an index.
-    pub(super) fn write_pair(
-        &mut self,
-        (response, request): &(Vec<u8>, Vec<u8>),
-    ) -> Result<RawRef, ArchiveError> {
-        let length = response.len() as u64;
+    pub(super) fn write_pair(&mut self, pair: &Pair) -> Result<RawRef, ArchiveError> {
+        let length = pair.response as u64;
         let raw = RawRef { segment: self.name.clone(), offset: self.length, length };
-        self.write(&[response, request])?;
+        self.write(&pair.members)?;
         Ok(raw)
     }
 
-    fn write(&mut self, parts: &[&[u8]]) -> Result<(), ArchiveError> {
+    fn write(&mut self, members: &[u8]) -> Result<(), ArchiveError> {
         self.mend()?;
-        for part in parts {
-            self.torn = true;
-            self.file.write_all(part).map_err(ArchiveError::io(&self.path))?;
-        }
+        self.torn = true;
+        self.file.write_all(members).map_err(ArchiveError::io(&self.path))?;
         (self.torn, self.dirty) = (false, true);
-        self.length += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        self.length += members.len() as u64;
         Ok(())
     }
 
@@ -185,18 +195,15 @@ pub(super) fn info(name: &str, id: &str, now: Ts, agent: &str, level: u32) -> Ve
 }
 
 /// The gzip members of an answer, or of a revisit of what is known, and of its request.
-pub(super) fn members(
+pub(super) fn pair(
     exchange: &Exchange,
     warcinfo: &str,
     digest: Option<Digest>,
     known: Option<&Known>,
     level: u32,
-) -> (Vec<u8>, Vec<u8>) {
+) -> Pair {
     let response_id = record_id(exchange.id);
     let coding = exchange.headers.get("content-encoding");
-    let is_coded = coding.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity"));
-    // What came compressed hardly shrinks, however hard one tries.
-    let hard = if is_coded { level.min(1) } else { level };
     let whole = exchange.truncated.is_none();
     let head =
         warc::response_head(exchange.status, &exchange.reason, exchange.headers.lines(), whole);
@@ -208,6 +215,7 @@ pub(super) fn members(
     response.ip = exchange.remote;
     response.truncated = exchange.truncated.map(Truncation::as_str);
     response.head = &head;
+    response.coded = coding.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity"));
     match known.zip(earlier.as_deref()) {
         None => (response.payload, response.payload_digest) = (&exchange.body, digest),
         Some((known, refers_to)) => {
@@ -221,7 +229,7 @@ pub(super) fn members(
             });
         }
     }
-    (warc::member(&response, hard), request(exchange, &response_id, warcinfo, level))
+    Pair::new(warc::member(&response, level), &request(exchange, &response_id, warcinfo, level))
 }
 
 fn request(exchange: &Exchange, response_id: &str, warcinfo: &str, level: u32) -> Vec<u8> {

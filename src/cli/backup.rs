@@ -42,6 +42,10 @@ fn told(done: &BackedUp) -> String {
         0 => String::new(),
         n => format!("; {} that it refers to are gone", text::count(n, "segment")),
     };
-    let segments = text::count(kept.segments, "segment");
-    format!("{file} and {segments} ({}) in {}{missing}", text::bytes(kept.bytes), dir.display())
+    let fetched = match kept.fetched {
+        0 => String::new(),
+        n => format!(", {} of them from the bucket", text::number(n)),
+    };
+    let (segments, bytes) = (text::count(kept.segments, "segment"), text::bytes(kept.bytes));
+    format!("{file} and {segments} ({bytes}{fetched}) in {}{missing}", dir.display())
 }

@@ -243,7 +243,17 @@ pub(super) fn task(
     base_priority: u8,
 ) -> NewTask {
     let origin = Origin::Manual;
-    NewTask { url, kind, origin, source, base_priority, depth: 0, parent: None, not_before: None }
+    NewTask {
+        url,
+        kind,
+        origin,
+        source,
+        base_priority,
+        depth: 0,
+        redirects: 0,
+        parent: None,
+        not_before: None,
+    }
 }
 
 impl Report {

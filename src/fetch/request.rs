@@ -50,13 +50,24 @@ pub(super) fn lines(
     Ok(lines)
 }
 
-/// Whether an address is of the source's own site: its registrable domain, and never by plain HTTP
-/// where the source is at home behind TLS.
+/// Whether an address is of the source's own site: its registrable domain, never by plain HTTP where
+/// the source is at home behind TLS, and at no port but the usual one or one that the operator named.
 fn is_own_site(source: &Source, url: &Url) -> bool {
-    let Ok(home) = web::parse(&source.spec.url) else { return false };
-    let (home_host, host) = (web::host(&home), web::host(url));
-    web::site(&home_host) == web::site(&host)
-        && (url.scheme() == "https" || home.scheme() == "http")
+    let spec = &source.spec;
+    let Ok(home) = web::parse(&spec.url) else { return false };
+    let is_of_site = |other: &Url| {
+        let (home_host, host) = (web::host(&home), web::host(other));
+        web::site(&home_host) == web::site(&host)
+            && (other.scheme() == "https" || home.scheme() == "http")
+    };
+    // Another service may listen beside the publisher's.
+    let mut named = [&spec.url].into_iter().chain(&spec.feed_urls).chain(&spec.sitemap_urls);
+    let mut is_named = || {
+        named.any(|named| {
+            web::parse(named).is_ok_and(|named| named.port() == url.port() && is_of_site(&named))
+        })
+    };
+    is_of_site(url) && (url.port().is_none() || is_named())
 }
 
 fn authority(url: &Url) -> String {
@@ -204,6 +215,39 @@ mod tests {
     }
 
     #[test]
+    fn other_ports_get_nothing_unless_they_were_named() {
+        let sent = |source: &Source, url: &str| {
+            let url = Url::parse(url).unwrap();
+            let lines = lines(&url, Kind::Feed, &Validators::default(), "House/1", Some(source));
+            lines.unwrap().sent.contains_key("cookie")
+        };
+        let mut plain = source("https://alder.example/");
+        assert!(!sent(&plain, "https://alder.example:8443/feed"));
+        plain.spec.feed_urls = vec!["https://feeds.alder.example:8443/feed".into()];
+        plain.spec.sitemap_urls = vec!["http://alder.example:8080/map".into()];
+        for (url, is_own) in [
+            ("https://alder.example:443/feed", true),
+            ("https://alder.example:8443/feed", true),
+            ("https://alder.example:9443/feed", false),
+            // Named, but not behind TLS as its home is.
+            ("http://alder.example:8080/map", false),
+            ("https://alder.example:8080/map", false),
+            ("http://alder.example:8443/feed", false),
+        ] {
+            assert_eq!(sent(&plain, url), is_own, "{url}");
+        }
+        let odd = source("http://alder.example:8000/");
+        for (url, is_own) in [
+            ("http://alder.example:8000/feed", true),
+            ("http://alder.example/feed", true),
+            ("https://alder.example/feed", true),
+            ("http://alder.example:8001/feed", false),
+        ] {
+            assert_eq!(sent(&odd, url), is_own, "{url}");
+        }
+    }
+
+    #[test]
     fn secrets_are_sent_and_not_recorded() {
         let lines = asked("https://alder.example/feed", "https://alder.example/");
         assert_eq!(lines.sent["authorization"], "Basic YW5uOmh1bnRlcjQ=");
@@ -223,10 +267,12 @@ mod tests {
         let etag = kept.get("etag").map(str::to_owned);
         let validators = Validators { etag, last_modified: Some("yesterday, about noon".into()) };
         let url = Url::parse("https://alder.example:8443/").unwrap();
-        let lines = lines(&url, Kind::Feed, &validators, "House/1", None).unwrap();
-        assert_eq!(lines.sent["if-none-match"].as_bytes(), b"W/\"caf\xe9\"");
-        assert_eq!(lines.sent["if-modified-since"], "yesterday, about noon");
-        assert_eq!(lines.recorded.get("host"), Some("alder.example:8443"));
+        for kind in Kind::ALL {
+            let lines = lines(&url, *kind, &validators, "House/1", None).unwrap();
+            assert_eq!(lines.sent["if-none-match"].as_bytes(), b"W/\"caf\xe9\"", "{kind}");
+            assert_eq!(lines.sent["if-modified-since"], "yesterday, about noon", "{kind}");
+            assert_eq!(lines.recorded.get("host"), Some("alder.example:8443"));
+        }
     }
 
     #[test]

@@ -25,8 +25,6 @@ const MOST: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct RobotsCache {
     kept: Mutex<HashMap<RobotsRef, Arc<Robots>>>,
-    /// How often in a row an origin's robots.txt could not be had on the way to a page.
-    failures: Mutex<HashMap<String, u32>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -50,22 +48,6 @@ impl RobotsCache {
         }
         kept.insert(copy.clone(), Arc::clone(&rules));
         Ok(rules)
-    }
-
-    fn failures(&self, origin: &str) -> u32 {
-        locked(&self.failures).get(origin).copied().unwrap_or(0)
-    }
-
-    fn count(&self, origin: String, had: bool) {
-        let mut failures = locked(&self.failures);
-        if had {
-            failures.remove(&origin);
-            return;
-        }
-        if failures.len() >= MOST {
-            failures.clear();
-        }
-        *failures.entry(origin).or_default() += 1;
     }
 }
 
@@ -109,20 +91,16 @@ impl Server {
                 return Err(failed(Code::HostBusy, "the lease is another's", None));
             }
         };
-        let failures = self.robots.failures(&origin);
         let (task, now) = (lease.task.id, self.clock.now());
-        let kept = kept.as_ref();
-        let ruling =
-            handle::robots_of(origin.clone(), &reply, kept, (task, failures), now, &self.house);
-        self.robots.count(origin, ruling.had);
+        let ruling = handle::robots_of(origin, &reply, kept.as_ref(), task, now, &self.house);
         trail.advice = ruling.advice;
-        let fact = ruling
-            .fact
-            .map_err(|(detail, until)| failed(Code::RobotsUnreachable, detail, Some(until)))?;
+        let fact = trail.robots.insert(ruling.fact);
+        if let Some((detail, until)) = ruling.missing {
+            return Err(failed(Code::RobotsUnreachable, detail, Some(until)));
+        }
         let asked_for = u64::try_from(fact.crawl_delay_ms.unwrap_or(0)).unwrap_or(0);
-        trail.slower(&lease.task.host, Duration::from_millis(asked_for));
         let rules = Arc::new(handle::robots_rules(&fact.state.verdict));
-        trail.robots = Some(fact);
+        trail.slower(&lease.task.host, Duration::from_millis(asked_for));
         Ok(rules)
     }
 }

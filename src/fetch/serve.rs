@@ -10,7 +10,7 @@ use url::Url;
 
 use super::hold::{Hold, PAUSE, Step};
 use super::hops::{Follow, Trail, redirect_target};
-use super::{Client, Committer, Guard, RobotsCache};
+use super::{Client, Committer, Desk, Guard, RobotsCache};
 use crate::archive::Archive;
 use crate::clock::Clock;
 use crate::handle::{self, House, Reply};
@@ -50,6 +50,8 @@ pub struct Server {
     pub committer: Committer,
     /// What holds work up.
     pub hold: Hold,
+    /// Where the work is done.
+    pub desk: Desk,
     /// The rules of the house.
     pub house: Arc<House>,
     /// Limits.
@@ -188,16 +190,13 @@ impl Server {
         at: Ts,
     ) -> Result<Outcome, String> {
         let (task, answer, house) = (Arc::clone(lease), Arc::clone(reply), Arc::clone(&self.house));
-        let (parsed, ask) =
-            tokio::task::spawn_blocking(move || handle::parse(&task, &answer, &house))
-                .await
-                .map_err(|error| format!("reading failed: {error}"))?;
+        let parsed = self.desk.work(move || handle::parse(&task, &answer, &house)).await;
+        let (parsed, ask) = parsed.map_err(|error| format!("reading failed: {error}"))?;
         let known = self.hold.until_done(Step::Ask, || self.store.lookup(ask.clone())).await;
         let known = known.map_err(|error| error.to_string())?;
         let (task, house) = (Arc::clone(lease), Arc::clone(&self.house));
-        tokio::task::spawn_blocking(move || handle::decide(&task, parsed, &known, at, &house))
-            .await
-            .map_err(|error| format!("deciding failed: {error}"))
+        let decide = move || handle::decide(&task, parsed, &known, at, &house);
+        self.desk.work(decide).await.map_err(|error| format!("deciding failed: {error}"))
     }
 
     fn count(&self, code: Code, entries: usize, article: bool) {
@@ -226,7 +225,7 @@ impl Server {
         kind: Kind,
         trail: &mut Trail,
     ) -> Answer {
-        let before = if kind == Kind::Robots { 0 } else { usize::from(lease.task.depth) };
+        let before = if kind == Kind::Robots { 0 } else { usize::from(lease.task.redirects) };
         let mut redirects: Vec<Redirected> = Vec::new();
         loop {
             let first = redirects.is_empty();
@@ -343,7 +342,7 @@ impl Server {
                 (unkept, kept)
             };
             let (exchange, kept) =
-                tokio::task::spawn_blocking(append).await.map_err(|error| error.to_string())?;
+                self.desk.work(append).await.map_err(|error| error.to_string())?;
             match kept {
                 Ok(record) => return Ok((exchange, record)),
                 Err(error) => {
@@ -373,7 +372,12 @@ fn record(task: Option<TaskId>, exchange: &Exchange, raw: RawRef) -> FetchRecord
         at: exchange.began,
         url: exchange.url.clone(),
         status: Some(exchange.status),
-        code: if exchange.status == 304 { Code::NotModified } else { Code::Ok },
+        // Of the last one the outcome says what it was.
+        code: match exchange.status {
+            304 => Code::NotModified,
+            301 | 302 | 303 | 307 | 308 => Code::Redirect,
+            _ => Code::Ok,
+        },
         bytes: exchange.body.len() as u64,
         elapsed_ms: u64::try_from(exchange.elapsed.as_millis()).unwrap_or(u64::MAX),
         content_type: exchange.headers.get("content-type").map(str::to_owned),

@@ -41,14 +41,18 @@ impl Way {
         let own = access.map(|access| access.bind.as_slice()).filter(|bind| !bind.is_empty());
         Self {
             proxy: (!proxy.is_empty()).then(|| proxy.to_owned()),
-            bind: sticky(own.unwrap_or(bind), &web::host(url)),
+            bind: sticky(own.unwrap_or(bind), url),
         }
     }
 }
 
 /// The address that a host always gets. An address that is added or taken away moves no host
 /// but those that it gains or leaves.
-fn sticky(bind: &[IpAddr], host: &str) -> Option<IpAddr> {
+fn sticky(bind: &[IpAddr], url: &Url) -> Option<IpAddr> {
+    if bind.is_empty() {
+        return None;
+    }
+    let host = web::host(url);
     bind.iter().copied().max_by_key(|ip| UrlHash::of(&format!("{host} {ip}")).head())
 }
 
@@ -115,13 +119,13 @@ mod tests {
         let fewer = all.split_last().unwrap().1;
         let mut used = std::collections::HashSet::new();
         for n in 0..200 {
-            let host = format!("host{n}.example");
+            let host = Url::parse(&format!("http://host{n}.example/")).unwrap();
             let had = sticky(&all, &host).unwrap();
             assert_eq!(sticky(&all, &host), Some(had));
             assert!(!fewer.contains(&had) || sticky(fewer, &host) == Some(had), "{host} moved");
             used.insert(had);
         }
         assert_eq!(used.len(), all.len());
-        assert_eq!(sticky(&[], "host.example"), None);
+        assert_eq!(sticky(&[], &Url::parse("http://host.example/").unwrap()), None);
     }
 }

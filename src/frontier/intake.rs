@@ -25,8 +25,10 @@ pub struct Candidate {
     pub origin: Origin,
     /// Who gave it.
     pub source: Option<SourceId>,
-    /// Links from the start page.
+    /// Steps from where it began.
     pub depth: u16,
+    /// Redirects that led to it.
+    pub redirects: u16,
     /// The task that told of it.
     pub parent: Option<TaskId>,
     /// Not before this time.
@@ -99,6 +101,7 @@ pub fn admit(new: &NewTask, rules: &Rules) -> Result<Candidate, Rejected> {
         origin: new.origin,
         source: new.source,
         depth: new.depth,
+        redirects: new.redirects,
         parent: new.parent,
         not_before: new.not_before,
     })
@@ -163,6 +166,7 @@ mod tests {
             source: None,
             base_priority: 5,
             depth: 0,
+            redirects: 0,
             parent: None,
             not_before: None,
         };

@@ -285,6 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn advice_is_for_the_host_that_answered_and_a_wait_for_the_tasks_own_too() {
+        let until = Ts::from_ms(7);
+        let (slow, wait) =
+            (HostAdvice::SlowDown { until: Some(until) }, HostAdvice::Wait { until });
+        for given in [HostAdvice::NotAsked, HostAdvice::Fine, HostAdvice::Neutral, slow, wait] {
+            for own in [true, false] {
+                assert_eq!(advice(given, true, own), given, "who answered is meant");
+            }
+            assert_eq!(advice(given, false, false), HostAdvice::Neutral, "who was passed is not");
+            let of_own = if given == wait { wait } else { HostAdvice::Neutral };
+            assert_eq!(advice(given, false, true), of_own);
+        }
+    }
+
+    #[test]
     fn what_was_parked_meanwhile_stays_parked_unless_it_is_over() {
         let at = Ts::from_ms(7);
         let ending = |next| Ending::of(&next, HostAdvice::Fine, Status::Parked).status;

@@ -115,6 +115,7 @@ pub(super) fn decide(
             source: task.source,
             base_priority: task.priority,
             depth: task.depth,
+            redirects: 0,
             parent: Some(task.id),
             not_before: None,
         });

@@ -257,6 +257,7 @@ pub(super) fn found(lease: &Lease, url: String, kind: Kind, origin: Origin) -> N
         source: lease.task.source,
         base_priority: lease.source.as_ref().map_or(Source::DEFAULT_PRIORITY, |s| s.spec.priority),
         depth: 0,
+        redirects: 0,
         parent: Some(lease.task.id),
         not_before: None,
     }

@@ -61,6 +61,7 @@ pub(super) fn watch(
             source: task.source,
             base_priority: task.priority,
             depth: task.depth,
+            redirects: 0,
             parent: None,
             not_before: None,
         },

@@ -46,10 +46,10 @@ struct Missed {
 
 /// What asking for the robots.txt of an origin on the way to a page came to.
 pub struct Ruling {
-    /// The copy to keep; or why there is none, and when to ask again.
-    pub fact: Result<RobotsFact, (String, Ts)>,
-    /// Whether it could be had.
-    pub had: bool,
+    /// What to keep.
+    pub fact: RobotsFact,
+    /// Why there is no copy that rules, and when to ask again.
+    pub missing: Option<(String, Ts)>,
     /// What it means for the host's pace, when it could not be had.
     pub advice: Option<HostAdvice>,
 }
@@ -59,27 +59,39 @@ pub(super) fn read(task: &Task, reply: &Reply, house: &House) -> Read {
     Read { origin, result: said(reply, house) }
 }
 
-/// The ruling of an origin whose robots.txt was asked for on the way to a page; `failures` counts how
-/// often in a row that was in vain before.
+/// The ruling of an origin whose robots.txt was asked for on the way to a page. No task of its own
+/// counts how often that was in vain: what is kept of the origin does.
 pub fn robots_of(
     origin: String,
     reply: &Reply,
     kept: Option<&RobotsState>,
-    (task, failures): (TaskId, u32),
+    task: TaskId,
     at: Ts,
     house: &House,
 ) -> Ruling {
     let failure = match said(reply, house) {
         Ok(said) => {
-            let fact = Ok(fact(origin, said, kept, at, house));
-            return Ruling { fact, had: true, advice: None };
+            let fact = fact(origin, said, kept, at, house);
+            return Ruling { fact, missing: None, advice: None };
         }
         Err(failure) => failure,
     };
-    let Missed { until, copy, advice } =
-        missed(origin, &failure, kept, (task, failures + 1), at, house);
-    let fact = copy.ok_or_else(|| (format!("robots.txt: {}", failure.detail), until));
-    Ruling { fact, had: false, advice: Some(advice) }
+    let failures = kept.map_or(0, |copy| copy.failures).saturating_add(1);
+    let missed = missed(origin.clone(), &failure, kept, (task, failures), at, house);
+    let missing = (format!("robots.txt: {}", failure.detail), missed.until);
+    let (mut fact, missing) = match missed.copy {
+        Some(copy) => (copy, None),
+        None => (unchanged(origin, kept, house), Some(missing)),
+    };
+    fact.state.failures = failures;
+    Ruling { fact, missing, advice: Some(missed.advice) }
+}
+
+/// What is kept already, too old to rule or nothing at all.
+fn unchanged(origin: String, kept: Option<&RobotsState>, house: &House) -> RobotsFact {
+    let state = kept.cloned().unwrap_or_else(RobotsState::never);
+    let crawl_delay_ms = crawl_delay(&state, house);
+    RobotsFact { origin, state, crawl_delay_ms, rechecked_as: None }
 }
 
 /// The rules of a copy.
@@ -105,7 +117,12 @@ fn fact(
         origin,
         rechecked_as: changed.then(|| house.robots_agent.clone()),
         crawl_delay_ms: delay.map(|d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
-        state: RobotsState { verdict, fetched_at: at, expires_at: at.after(house.robots_ttl) },
+        state: RobotsState {
+            verdict,
+            fetched_at: at,
+            expires_at: at.after(house.robots_ttl),
+            failures: 0,
+        },
     }
 }
 
@@ -215,12 +232,8 @@ fn missed(
         };
         return Missed { until, copy: None, advice };
     };
-    let fact = RobotsFact {
-        origin,
-        state: RobotsState { expires_at: until.min(last_use(copy, house)), ..copy.clone() },
-        crawl_delay_ms: crawl_delay(copy, house),
-        rechecked_as: None,
-    };
+    let mut fact = unchanged(origin, Some(copy), house);
+    fact.state.expires_at = until.min(last_use(copy, house));
     let advice = match failure.rate_limited {
         true => HostAdvice::SlowDown { until: failure.told },
         false => HostAdvice::Neutral,

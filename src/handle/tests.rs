@@ -96,6 +96,7 @@ fn lease(kind: Kind, url: &str) -> Lease {
             leased: true,
             priority: 5,
             depth: 0,
+            redirects: 0,
             next_fetch_at: at(),
             last_fetched_at: None,
             fetch_count: 0,
@@ -373,8 +374,7 @@ fn the_sitemaps_of_a_site_are_named_by_its_robots_or_where_they_usually_are() {
     let usual = ["/sitemap.xml", "/news-sitemap.xml", "/sitemap_index.xml"];
     assert_eq!(found(&Known::default()), usual.map(|path| format!("https://example.com{path}")));
     let text = "User-agent: *\nSitemap: https://example.com/maps/all.xml\n";
-    let robots =
-        RobotsState { verdict: Verdict::Rules(text.into()), fetched_at: at(), expires_at: at() };
+    let robots = RobotsState { verdict: Verdict::Rules(text.into()), ..RobotsState::never() };
     let known = Known { robots: Some(robots), ..Known::default() };
     assert_eq!(found(&known), ["https://example.com/maps/all.xml"]);
     let other = super::tests::lease(Kind::Sitemap, MAP);
@@ -416,6 +416,7 @@ fn robots_that_cannot_be_had_make_the_host_wait_unless_a_copy_serves() {
             verdict: Verdict::AllowAll,
             fetched_at: at().before(age),
             expires_at: at().before(age).after(24 * HOUR),
+            failures: 0,
         }),
         ..Known::default()
     };
@@ -475,6 +476,7 @@ fn a_copy_of_robots_never_serves_beyond_its_time_and_never_makes_us_ask_at_once(
                 fetched_at,
                 // As an earlier failure left it: put off, or at the end of its time.
                 expires_at: now.min(fetched_at.after(48 * HOUR)),
+                failures: 0,
             }),
             ..Known::default()
         };
@@ -505,8 +507,12 @@ fn redirects_over_hosts_come_to_an_end() {
     let mut lease = lease(Kind::Article, "https://example.com/1");
     let onward = leads_on(&lease, &target, 2, at(), &house());
     assert_eq!(onward.next, Next::Dead { code: Code::Redirect });
-    assert_eq!((onward.discovered.len(), onward.discovered[0].depth), (1, 2));
-    lease.task.depth = 4;
+    assert_eq!((onward.discovered.len(), onward.discovered[0].redirects), (1, 2));
+    // Nothing but redirects counts.
+    lease.task.depth = 100;
+    let deep = leads_on(&lease, &target, 2, at(), &house());
+    assert_eq!((deep.discovered[0].depth, deep.discovered[0].redirects), (100, 2));
+    lease.task.redirects = 4;
     let far = leads_on(&lease, &target, 2, at(), &house());
     assert_eq!((far.next, far.discovered.len()), (Next::Dead { code: Code::RedirectLoop }, 0));
 }

@@ -192,6 +192,17 @@ pub struct RobotsState {
     pub fetched_at: Ts,
     /// When it has to be asked for again.
     pub expires_at: Ts,
+    /// How often in a row it could not be had since.
+    pub failures: u32,
+}
+
+impl RobotsState {
+    /// What is kept of a file that was never had.
+    #[must_use]
+    pub const fn never() -> Self {
+        let never = Ts::from_ms(0);
+        Self { verdict: Verdict::AllowAll, fetched_at: never, expires_at: never, failures: 0 }
+    }
 }
 
 /// A robots.txt to keep.

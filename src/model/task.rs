@@ -209,8 +209,10 @@ pub struct NewTask {
     pub source: Option<SourceId>,
     /// The source's own priority, 1 to 10, before bonus and penalty.
     pub base_priority: u8,
-    /// Links between the start page and this one (spider only).
+    /// Steps from where it began: links of a spider, indexes around a sitemap.
     pub depth: u16,
+    /// Redirects that led to it, over hosts.
+    pub redirects: u16,
     /// The task that told of it.
     pub parent: Option<TaskId>,
     /// Not before this time; at once when absent.
@@ -245,8 +247,10 @@ pub struct Task {
     pub leased: bool,
     /// 1 to 10, 10 first.
     pub priority: u8,
-    /// Links from the start page.
+    /// Steps from where it began.
     pub depth: u16,
+    /// Redirects that led to it.
+    pub redirects: u16,
     /// When it is due.
     pub next_fetch_at: Ts,
     /// When it was last asked for.

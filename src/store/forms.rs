@@ -97,6 +97,7 @@ pub(super) fn channels(new: &NewSource, source: SourceId) -> Vec<NewTask> {
         source: Some(source),
         base_priority: new.priority,
         depth: 0,
+        redirects: 0,
         parent: None,
         not_before: None,
     };

@@ -2,11 +2,8 @@
 
 use std::fs::{self, File};
 use std::future::Future;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -27,7 +24,7 @@ use serde_json::Value;
 use crate::support::World;
 
 /// A world whose stories were all read.
-async fn read_world(publishers: usize, stories: usize) -> World {
+pub(crate) async fn read_world(publishers: usize, stories: usize) -> World {
     let world = World::new(publishers, stories).await;
     world.follow().await;
     let published = world.newsroom.published_count(i64::MAX) as u64;
@@ -35,16 +32,16 @@ async fn read_world(publishers: usize, stories: usize) -> World {
     world
 }
 
-async fn verified(world: &World) -> raw::Verified {
+pub(crate) async fn verified(world: &World) -> raw::Verified {
     let reader = app::reader(&world.config).unwrap();
     raw::verify(&*world.store, &reader, None, &mut |_, _| {}).await.unwrap()
 }
 
-async fn fetches(store: &dyn Store) -> Vec<FetchRecord> {
+pub(crate) async fn fetches(store: &dyn Store) -> Vec<FetchRecord> {
     store.find_fetches(FetchFilter { limit: usize::MAX, ..FetchFilter::default() }).await.unwrap()
 }
 
-fn segments(world: &World) -> Vec<String> {
+pub(crate) fn segments(world: &World) -> Vec<String> {
     let names = fs::read_dir(world.config.archive_dir()).unwrap();
     names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
@@ -122,7 +119,7 @@ fn days_later(world: &World, days: u64) -> Clock {
     Clock::manual(world.clock.now().after(Duration::from_hours(24 * days)))
 }
 
-async fn prune(world: &World, days: u64) -> Result<keep::Pruned, raw::RawError> {
+pub(crate) async fn prune(world: &World, days: u64) -> Result<keep::Pruned, raw::RawError> {
     keep::prune(&world.config, &days_later(world, days), Arc::clone(&world.store)).await
 }
 
@@ -160,7 +157,7 @@ async fn old_bytes_go_and_the_last_documents_of_feeds_stay() {
 }
 
 /// What comes of work that is ended after so many steps.
-async fn cut_after<T>(steps: usize, work: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn cut_after<T>(steps: usize, work: impl Future<Output = T>) -> Option<T> {
     let (mut work, mut left) = (pin!(work), steps);
     std::future::poll_fn(|cx| match (work.as_mut().poll(cx), left) {
         (Poll::Ready(done), _) => Poll::Ready(Some(done)),
@@ -342,7 +339,7 @@ async fn the_command_line_shows_bytes_and_says_when_they_are_gone() {
 }
 
 /// What a variable names; `None` when tests that need it are to be left out.
-fn service(variable: &str, what: &str) -> Option<String> {
+pub(crate) fn service(variable: &str, what: &str) -> Option<String> {
     match std::env::var(variable) {
         Ok(off) if off == "off" => None,
         Ok(named) => Some(named),
@@ -351,98 +348,6 @@ fn service(variable: &str, what: &str) -> Option<String> {
              (`off` leaves such tests out)"
         ),
     }
-}
-
-/// A bucket of its own on the service that `FEEDMILL_TEST_S3` names.
-fn bucket() -> Option<(String, String)> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let endpoint = service("FEEDMILL_TEST_S3", "a bucket service")?;
-    let name = format!("b{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let host = endpoint.trim_start_matches("http://");
-    let mut service = TcpStream::connect(host).unwrap();
-    write!(
-        service,
-        "PUT /{name} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = String::new();
-    service.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    Some((endpoint, name))
-}
-
-/// Settings that bring segments to that bucket.
-fn in_bucket(config: &mut feedmill::config::Config, (endpoint, name): &(String, String)) {
-    config.archive.url = format!("s3://{name}/news/raw");
-    config.archive.endpoint.clone_from(endpoint);
-    config.archive.region = "eu-central-1".into();
-    config.archive.access_key = "tester".into();
-    config.archive.secret_key = "secret".to_owned().into();
-    config.archive.keep_local = "0s".parse().unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn segments_live_in_a_bucket_and_are_read_from_there() {
-    let Some(bucket) = bucket() else { return };
-    let mut world = World::new(3, 3).await;
-    in_bucket(&mut world.config, &bucket);
-    world.follow().await;
-    let published = world.newsroom.published_count(i64::MAX) as u64;
-    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
-    assert_eq!(segments(&world), Vec::<String>::new(), "nothing stays here");
-    let reader = app::reader(&world.config).unwrap();
-    let remote = reader.remote().unwrap();
-    assert_eq!(remote.list().await.unwrap().len(), 1);
-    let found = verified(&world).await;
-    assert_eq!((found.problems.len(), found.fetches), (0, world.newsroom.counters().requests));
-    for fetch in fetches(&*world.store).await {
-        let body = reader.stored(fetch.raw.as_ref().unwrap()).await.unwrap().body;
-        assert_eq!(body.len() as u64, fetch.bytes);
-    }
-    assert_eq!(segments(&world), Vec::<String>::new(), "reading leaves nothing behind");
-    let done = prune(&world, 31).await.unwrap();
-    assert!(done.copied > 0 && done.segments.len() == 1);
-    assert_eq!(verified(&world).await.problems, []);
-    let copies = segments(&world);
-    assert_eq!(copies.len(), 1, "copies wait here for the next start");
-    world.run_until(|| async { remote.size(&copies[0]).await.unwrap().is_some() }).await;
-    assert_eq!(verified(&world).await.problems, []);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_is_cut_off_anywhere_is_made_again() {
-    let Some(bucket) = bucket() else { return };
-    let mut world = read_world(1, 1).await;
-    in_bucket(&mut world.config, &bucket);
-    let (dir, name) = (world.config.archive_dir(), "feedmill-20260101000000-x.warc.gz");
-    let reader = app::reader(&world.config).unwrap();
-    let remote = reader.remote().unwrap();
-    // Of several parts, so that there is something to cut.
-    let segment: Vec<u8> = (0..20_000_000_u32).map(|n| n.to_le_bytes()[n as usize % 4]).collect();
-    fs::write(dir.join(name), &segment).unwrap();
-    let mut steps = 0;
-    while cut_after(steps, remote.keep(&dir, name)).await.is_none() {
-        let there = remote.size(name).await.unwrap();
-        assert!(matches!(there, None | Some(20_000_000)), "half a segment: {there:?}");
-        steps += 1;
-    }
-    assert_eq!(remote.size(name).await.unwrap(), Some(20_000_000));
-    let there = remote.read(name, 8_388_600..8_388_620).await.unwrap().unwrap();
-    assert_eq!(there, segment[8_388_600..8_388_620]);
-    assert_eq!(remote.read("feedmill-none.warc.gz", 0..1).await.unwrap(), None);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_bucket_that_is_away_holds_up_nothing() {
-    let mut world = World::new(2, 2).await;
-    in_bucket(&mut world.config, &("http://127.0.0.1:9".into(), "nowhere".into()));
-    world.follow().await;
-    let published = world.newsroom.published_count(i64::MAX) as u64;
-    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
-    assert_eq!(segments(&world).len(), 1, "the segment waits here");
-    let reader = app::reader(&world.config).unwrap();
-    let fetch = fetches(&*world.store).await.remove(0);
-    reader.stored(fetch.raw.as_ref().unwrap()).await.unwrap();
 }
 
 /// Another's reader of WARC files, which `FEEDMILL_TEST_WARCIO` names.

@@ -39,7 +39,7 @@ fn elsewhere(world: &World, name: &str) -> Config {
 }
 
 /// Every record that the database refers to can be read from that archive.
-async fn assert_archived(database: &Path, dir: PathBuf) {
+pub(crate) async fn assert_archived(database: &Path, dir: PathBuf) {
     let archive = Reader::new(dir, None);
     let conn = Connection::open(database).unwrap();
     let sql = "SELECT segment, \"offset\", length FROM fetch WHERE segment IS NOT NULL";
@@ -164,6 +164,25 @@ async fn a_backup_of_postgresql_is_an_ordinary_file_and_goes_back_to_either() {
     }
     let forced = restored(&second, &world, &file, true).await.unwrap();
     assert_eq!(dump(&forced.set_aside.unwrap())["task"], one["task"], "set aside as a backup");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_fails_leaves_nothing_in_the_way_of_the_next() {
+    let world = filled().await;
+    let (dir, aside) = (world.config.archive_dir(), world.dir().join("aside"));
+    let segment = std::fs::read_dir(&dir).unwrap().next().unwrap().unwrap().path();
+    std::fs::rename(&segment, &aside).unwrap();
+    std::fs::create_dir(&segment).unwrap();
+    let file = world.dir().join("kept.db");
+    let failed = back_up(&world.config, &world.clock, &file, true, Box::new(|_| {})).await;
+    assert_eq!(failed.unwrap_err().code(), "archive_io");
+    let names = std::fs::read_dir(world.dir()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("kept")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    std::fs::remove_dir(&segment).unwrap();
+    std::fs::rename(&aside, &segment).unwrap();
+    let (beside, _) = saved(&world, &file).await.archive.unwrap();
+    assert_archived(&file, beside).await;
 }
 
 #[test]

@@ -149,6 +149,54 @@ async fn silence_ends_a_body_before_the_request_has_to_end() {
     );
 }
 
+/// What [`follow_with_secrets`] has a source say on its own site.
+const SECRETS: [&str; 4] = [
+    "x-key: hunter1",
+    "cookie: id=hunter2",
+    "authorization: Bearer hunter3",
+    "user-agent: Alder/1",
+];
+
+/// Follows a feed with everything that a source can be given, until nothing is due.
+async fn follow_with_secrets(config: &Config) {
+    let clock = Clock::system();
+    let store = app::open(config, &clock).await.unwrap();
+    let secret = |text: &str| Secret::from(text.to_owned());
+    let access = Access {
+        user_agent: Some("Alder/1".to_owned()),
+        headers: [("x-key".to_owned(), secret("hunter1"))].into(),
+        cookie: Some(secret("id=hunter2")),
+        auth: Some(Auth::Bearer(secret("hunter3"))),
+        ..Access::default()
+    };
+    let urls = vec!["http://www.alder.test/feed".to_owned()];
+    let wanted = Wanted { urls, access, ..Wanted::default() };
+    store.add_source(specify(&wanted, |_| Ok(())).unwrap()).await.unwrap();
+    let options = RunOptions { mode: Mode::Once, lanes: Lane::ALL.to_vec() };
+    app::run(config, &clock, options, CancellationToken::new(), Arc::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn robots_txt_is_asked_for_without_what_a_source_was_given() {
+    let server = Server::start(|_| {
+        ok("Content-Type: application/rss+xml\r\n", "<rss><channel></channel></rss>")
+    })
+    .await;
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config { data_dir: dir.path().join("data"), ..config(&server) };
+    config.hosts.delay = Span::millis(1);
+    config.robots.apply_to_feeds = true;
+    follow_with_secrets(&config).await;
+    let asked = server.requests();
+    assert_eq!(asked.len(), 2, "{asked:#?}");
+    for (request, path) in asked.iter().zip(["/robots.txt", "/feed"]) {
+        assert!(request.starts_with(&format!("GET {path} ")), "{request}");
+        for line in SECRETS {
+            assert_eq!(request.contains(line), path == "/feed", "{line} in {request}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_a_source_is_given_stays_on_its_site_and_out_of_all_records() {
     let server = Server::start(|request| {
@@ -166,32 +214,13 @@ async fn what_a_source_is_given_stays_on_its_site_and_out_of_all_records() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = Config { data_dir: dir.path().join("data"), ..config(&server) };
     config.hosts.delay = Span::millis(1);
-    let clock = Clock::system();
-    let store = app::open(&config, &clock).await.unwrap();
-    let secret = |text: &str| Secret::from(text.to_owned());
-    let access = Access {
-        user_agent: Some("Alder/1".to_owned()),
-        headers: [("x-key".to_owned(), secret("hunter1"))].into(),
-        cookie: Some(secret("id=hunter2")),
-        auth: Some(Auth::Bearer(secret("hunter3"))),
-        ..Access::default()
-    };
-    let urls = vec!["http://www.alder.test/feed".to_owned()];
-    let wanted = Wanted { urls, access, ..Wanted::default() };
-    store.add_source(specify(&wanted, |_| Ok(())).unwrap()).await.unwrap();
-    let options = RunOptions { mode: Mode::Once, lanes: Lane::ALL.to_vec() };
-    app::run(&config, &clock, options, CancellationToken::new(), Arc::default()).await.unwrap();
+    follow_with_secrets(&config).await;
     let asked = server.requests();
     let hosts = ["www.alder.test", "feeds.alder.test", "balder.test"];
     assert_eq!(asked.len(), hosts.len(), "{asked:#?}");
     for (request, host) in asked.iter().zip(hosts) {
         assert!(request.contains(&format!("host: {host}\r\n")), "{request}");
-        for line in [
-            "x-key: hunter1",
-            "cookie: id=hunter2",
-            "authorization: Bearer hunter3",
-            "user-agent: Alder/1",
-        ] {
+        for line in SECRETS {
             assert_eq!(request.contains(line), host != "balder.test", "{line} in {request}");
         }
     }

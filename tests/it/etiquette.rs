@@ -63,6 +63,8 @@ macro_rules! etiquette {
                 line_23_who_leads_to_a_busy_host_is_not_asked_again_and_again,
                 line_23_every_queue_keeps_its_pause_whoever_was_asked_in_between,
                 line_23_redirects_are_counted_over_all_hosts,
+                line_23_a_sitemap_in_a_sitemap_has_all_its_redirects,
+                line_31_waits_for_robots_of_a_hop_grow_also_over_restarts,
                 line_31_robots_of_a_hop_that_cannot_be_had_make_the_host_wait,
             }
             request {

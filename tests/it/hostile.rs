@@ -149,6 +149,7 @@ async fn the_engine_survives_hostile_servers() {
         source: None,
         base_priority: 5,
         depth: 0,
+        redirects: 0,
         parent: None,
         not_before: None,
     };

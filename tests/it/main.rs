@@ -10,6 +10,7 @@ mod architecture;
 mod archive;
 mod backup;
 mod blocked;
+mod bucket;
 mod cli;
 mod client;
 mod contract;

@@ -49,6 +49,7 @@ fn feed(url: impl Into<String>) -> NewTask {
         source: None,
         base_priority: 5,
         depth: 0,
+        redirects: 0,
         parent: None,
         not_before: None,
     }
@@ -253,6 +254,7 @@ async fn one_slot_asks_for_robots_and_the_others_wait() {
         verdict: Verdict::AllowAll,
         fetched_at: clock.now(),
         expires_at: clock.now().after(Duration::from_hours(1)),
+        failures: 0,
     };
     let fact = RobotsFact {
         origin: "https://a.example".into(),
@@ -409,6 +411,7 @@ async fn what_the_web_writes_can_be_kept_even_with_zeros_in_it() {
             verdict: Verdict::Rules("User-agent: *\0\nDisallow: /x".into()),
             fetched_at: lease.now,
             expires_at: lease.now.after(LIMIT),
+            failures: 0,
         },
         crawl_delay_ms: Some(0),
         rechecked_as: None,

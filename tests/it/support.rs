@@ -123,6 +123,7 @@ impl World {
             source: None,
             base_priority: 5,
             depth: 0,
+            redirects: 0,
             parent: None,
             not_before: None,
         };
@@ -218,7 +219,8 @@ impl World {
 
     pub(crate) async fn task(&self, url: &str) -> Task {
         let tasks = self.tasks(TaskFilter::default()).await;
-        tasks.into_iter().find(|task| task.url == url).expect("a known address")
+        let is_it = |task: &Task| task.url == url || task.url_key == url;
+        tasks.into_iter().find(is_it).expect("a known address")
     }
 
     /// Stories whose pages were served more than once.

@@ -17,7 +17,7 @@ use feedmill::app;
 use feedmill::archive::{Archive, Settings};
 use feedmill::clock::Clock;
 use feedmill::config::Config;
-use feedmill::fetch::Client;
+use feedmill::fetch::{Client, Desk};
 use feedmill::model::{Kind, Validators};
 use feedmill_formats::decode;
 use feedmill_formats::url::Url;
@@ -151,6 +151,7 @@ fn config(place: &Place, dir: &Path) -> anyhow::Result<Config> {
 struct Ours {
     client: Client,
     archive: Arc<Archive>,
+    desk: Desk,
     syncs: mpsc::Sender<oneshot::Sender<()>>,
 }
 
@@ -168,7 +169,7 @@ impl Ours {
         let archive = Arc::new(Archive::open(settings, clock)?);
         let (syncs, waiting) = mpsc::channel(256);
         TaskTracker::new().spawn(sync_all(Arc::clone(&archive), waiting));
-        Ok(Self { client, archive, syncs })
+        Ok(Self { client, archive, desk: Desk::default(), syncs })
     }
 
     async fn round(&self, pages: &[Url], workers: usize) -> anyhow::Result<()> {
@@ -182,12 +183,12 @@ impl Ours {
         let exchange = self.client.get(page, Kind::Article, &nothing, None, limit).await?;
         anyhow::ensure!(exchange.status == 200, "{page} answered {}", exchange.status);
         let archive = Arc::clone(&self.archive);
-        let exchange = tokio::task::spawn_blocking(move || {
+        let append = move || {
             archive.append(&exchange)?;
             std::hint::black_box(Sha256::digest(&exchange.body));
             anyhow::Ok(exchange)
-        })
-        .await??;
+        };
+        let exchange = self.desk.work(append).await??;
         let coding = exchange.headers.get("content-encoding");
         std::hint::black_box(decode::capped(&exchange.body, coding, MAX_DECODED)?);
         let (done, synced) = oneshot::channel();

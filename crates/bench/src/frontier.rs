@@ -70,6 +70,7 @@ fn task(source: SourceId, url: String, base_priority: u8) -> NewTask {
         source: Some(source),
         base_priority,
         depth: 1,
+        redirects: 0,
         parent: Some(TaskId(1)),
         not_before: None,
     }

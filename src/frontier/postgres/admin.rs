@@ -88,8 +88,8 @@ pub(super) async fn hosts(
             *number = maybe(row, at + 1)?;
         }
         let name: String = row.try_get(0)?;
-        let sql = "SELECT origin, crawl_ms, fetched_at, expires_at FROM robots WHERE host = $1
-            ORDER BY origin";
+        let sql = "SELECT origin, crawl_ms, fetched_at, expires_at FROM robots
+            WHERE host = $1 AND fetched_at > 0 ORDER BY origin";
         let robots = rows(&client, sql, &[&name]).await?;
         let robots = robots.iter().map(read_copy).collect::<Result<_, _>>()?;
         found.push(hosts::state(name, numbers, robots, now, rules));

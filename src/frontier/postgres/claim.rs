@@ -256,7 +256,7 @@ async fn heads(tx: &Tx<'_>, slots: Vec<Slot>, asked: &[Lane]) -> Result<Vec<Chos
     .await?;
     let mut tasks: HashMap<i64, &Row> = HashMap::with_capacity(found.len());
     for row in &found {
-        tasks.insert(int(row, 28)?, row);
+        tasks.insert(int(row, 29)?, row);
     }
     let (mut chosen, mut empty) = (Vec::with_capacity(found.len()), Vec::new());
     for (slot, lane) in wanted {
@@ -275,9 +275,9 @@ fn choose(slot: Slot, lane: Lane, row: &Row) -> Result<Chosen, DbError> {
         slot,
         lane,
         task: read_task(row, 0)?,
-        validators: Validators { etag: row.try_get(19)?, last_modified: row.try_get(20)? },
-        validators_for: row.try_get(21)?,
-        source: read_source(row, 22)?.map(Arc::new),
+        validators: Validators { etag: row.try_get(20)?, last_modified: row.try_get(21)? },
+        validators_for: row.try_get(22)?,
+        source: read_source(row, 23)?.map(Arc::new),
         robots: None,
     })
 }
@@ -382,8 +382,8 @@ async fn robots_tasks(
     );
     let mut tasks = HashMap::with_capacity(needed.len());
     for row in &rows(tx, &sql, &[&queues, &hashes, &lane]).await? {
-        let validators = Validators { etag: row.try_get(19)?, last_modified: row.try_get(20)? };
-        tasks.insert(int(row, 22)?, (read_task(row, 0)?, validators, row.try_get(21)?));
+        let validators = Validators { etag: row.try_get(20)?, last_modified: row.try_get(21)? };
+        tasks.insert(int(row, 23)?, (read_task(row, 0)?, validators, row.try_get(22)?));
     }
     Ok(tasks)
 }

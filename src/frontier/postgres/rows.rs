@@ -16,7 +16,7 @@ use crate::model::{Code, Kind, Lane, Origin, Source, SourceId, Status, Task, Tas
 /// The columns that [`read_task`] reads, from `task t` with [`TASK_JOINS`].
 pub(super) const TASK_COLUMNS: &str = "t.id, t.url, t.url_key, h.name, t.kind, t.origin, \
     t.source_id, s.uuid, t.status, l.id IS NOT NULL, t.prio, t.depth, t.due, \
-    CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, t.fetch_count, t.retry, f.last_error, f.reason, t.discovered_at";
+    CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, t.fetch_count, t.retry, f.last_error, f.reason, t.discovered_at, t.redirects";
 
 /// What else they come from.
 pub(super) const TASK_JOINS: &str = "JOIN host h ON h.id = t.host_id \
@@ -99,6 +99,7 @@ pub(super) fn read_task(row: &Row, from: usize) -> Result<Task, DbError> {
         last_error: maybe_code(row, from + 16)?,
         reason: row.try_get(from + 17)?,
         discovered_at: Ts::from_ms(int(row, from + 18)?),
+        redirects: narrow("count", row, from + 19)?,
     })
 }
 

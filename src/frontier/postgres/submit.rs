@@ -173,6 +173,7 @@ async fn insert(tx: &Tx<'_>, asked: &[Asked<'_>], now: Ts) -> Result<HashMap<Key
             &column(asked, |asked| asked.first.origin.number()),
             &column(asked, |asked| asked.first.parent.map(|parent| parent.0)),
             &column(asked, |asked| i64::from(asked.first.depth)),
+            &column(asked, |asked| i64::from(asked.first.redirects)),
             &column(asked, |asked| clean(&asked.first.url)),
             &column(asked, |asked| asked.first.url_key.as_deref().map(clean)),
             &now.ms(),

@@ -95,7 +95,8 @@ pub(super) fn hosts(
 
 fn robots_of(conn: &Connection, host: &str) -> Result<Vec<RobotsCopy>, DbError> {
     let mut select = conn.prepare_cached(
-        "SELECT origin, crawl_ms, fetched_at, expires_at FROM robots WHERE host = ?1 ORDER BY origin",
+        "SELECT origin, crawl_ms, fetched_at, expires_at FROM robots
+         WHERE host = ?1 AND fetched_at > 0 ORDER BY origin",
     )?;
     let copies = select.query_map([host], |row| {
         Ok(RobotsCopy {

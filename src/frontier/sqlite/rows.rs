@@ -19,7 +19,7 @@ macro_rules! task_columns {
             $leased,
             ", t.prio, t.depth, t.due, CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) ",
             "THEN t.fetched_at END, t.fetch_count, t.retry, f.last_error, ",
-            "f.reason, t.discovered_at, f.etag, f.last_modified, f.validators_for"
+            "f.reason, t.discovered_at, f.etag, f.last_modified, f.validators_for, t.redirects"
         )
     };
 }
@@ -71,6 +71,7 @@ pub(super) fn read_task(row: &Row<'_>) -> Result<Task, DbError> {
         last_error: last_error.map(|code| number("code", code, Code::from_number)).transpose()?,
         reason: row.get(17)?,
         discovered_at: Ts::from_ms(row.get(18)?),
+        redirects: row.get(22)?,
     })
 }
 

@@ -112,8 +112,8 @@ impl<'a> Intake<'a> {
             .conn
             .prepare_cached(
                 "INSERT INTO task(host_id, lane, hash, kind, prio, status, due, source_id, origin,
-                   parent_id, depth, discovered_at, fetched_at, url, url_key)
-                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14)
+                   parent_id, depth, redirects, discovered_at, fetched_at, url, url_key)
+                 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15)
                  ON CONFLICT(host_id, lane, hash) DO NOTHING",
             )?
             .execute(rusqlite::params![
@@ -128,6 +128,7 @@ impl<'a> Intake<'a> {
                 new.origin.number(),
                 new.parent.map(|parent| parent.0),
                 new.depth,
+                new.redirects,
                 self.now.ms(),
                 new.url,
                 new.url_key,

@@ -63,6 +63,25 @@ fn check(outcome: &Outcome, code: Code, end: End, what: &str) {
 }
 
 #[test]
+fn codings_on_several_lines_are_undone_one_after_the_other() {
+    use std::io::Write as _;
+    let gzip = |bytes: &[u8]| {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        out.write_all(bytes).unwrap();
+        out.finish().unwrap()
+    };
+    let feed = "<rss><channel><item><guid>1</guid><title>One</title></item></channel></rss>";
+    let lines = [("Content-Encoding", "gzip"), ("content-encoding", "identity, gzip")];
+    let mut response = answer(FEED, 200, &lines, "");
+    response.exchange.body = gzip(&gzip(feed.as_bytes())).into();
+    let outcome = served(&lease(Kind::Feed, FEED), response.clone(), &Known::default());
+    assert_eq!((outcome.code, outcome.entries.len()), (Code::Ok, 1), "{}", outcome.reason);
+    response.exchange.headers.0.truncate(1);
+    let outcome = served(&lease(Kind::Feed, FEED), response, &Known::default());
+    assert_eq!(outcome.entries.len(), 0, "one line is one coding");
+}
+
+#[test]
 fn every_status_of_every_kind_has_its_code_and_its_end() {
     for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Robots) {
         for status in 100..=599 {
@@ -194,6 +213,7 @@ fn what_is_said_about_use_is_kept_with_the_article() {
             ),
             fetched_at: at(),
             expires_at: at().after(HOUR),
+            failures: 0,
         }),
         ..Known::default()
     };

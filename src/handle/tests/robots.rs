@@ -61,20 +61,31 @@ fn a_busy_host_in_between_is_not_waited_for_at_length() {
 #[test]
 fn an_origin_on_the_way_makes_the_host_wait_like_its_own() {
     let told = at().after(5 * HOUR);
-    let ask = |status, headers: &[(&str, &str)], kept: Option<&RobotsState>, failures| {
+    let ask = |status, headers: &[(&str, &str)], kept: Option<&RobotsState>| {
         let reply = Reply::Answer(Box::new(answer(ROBOTS, status, headers, "")));
-        robots_of(OTHER.into(), &reply, kept, (TaskId(1), failures), at(), &house())
+        robots_of(OTHER.into(), &reply, kept, TaskId(1), at(), &house())
     };
-    let limited = ask(429, &[("retry-after", "18000")], None, 0);
+    let limited = ask(429, &[("retry-after", "18000")], None);
     assert_eq!(limited.advice, Some(HostAdvice::SlowDown { until: Some(told) }));
-    assert_eq!(limited.fact.unwrap_err().1, told);
-    let until = |failures| ask(503, &[], None, failures).fact.unwrap_err().1;
-    assert!(until(0) < until(1), "longer each time");
-    assert_eq!(ask(503, &[], None, 0).advice, Some(HostAdvice::Wait { until: until(0) }));
+    assert_eq!(limited.missing.unwrap().1, told);
+    let first = ask(503, &[], None);
+    let until = first.missing.unwrap().1;
+    assert_eq!(first.advice, Some(HostAdvice::Wait { until }));
+    assert_eq!(first.fact.state, RobotsState { failures: 1, ..RobotsState::never() });
+    let second = ask(503, &[], Some(&first.fact.state));
+    assert!(until < second.missing.unwrap().1, "longer each time");
+    assert_eq!(second.fact.state.failures, 2);
+    assert_eq!(ask(404, &[], Some(&second.fact.state)).fact.state.failures, 0);
 
     let verdict = Verdict::Rules("User-agent: *\nDisallow: /no".into());
-    let kept = RobotsState { verdict, fetched_at: at().before(30 * HOUR), expires_at: at() };
-    let stale = ask(503, &[], Some(&kept), 0);
-    assert!(stale.fact.unwrap().state.expires_at > at(), "the copy serves for a while");
-    assert_eq!(stale.advice, Some(HostAdvice::Neutral));
+    let fetched_at = at().before(30 * HOUR);
+    let kept = RobotsState { verdict, fetched_at, expires_at: at(), failures: 0 };
+    let stale = ask(503, &[], Some(&kept));
+    assert!(stale.missing.is_none() && stale.advice == Some(HostAdvice::Neutral));
+    assert!(stale.fact.state.expires_at > at(), "the copy serves for a while");
+    let old = RobotsState { fetched_at: at().before(900 * HOUR), ..kept };
+    let useless = ask(503, &[], Some(&old));
+    assert!(useless.missing.is_some(), "but not for ever");
+    // New rules are compared with them.
+    assert_eq!(useless.fact.state, RobotsState { failures: 1, ..old });
 }

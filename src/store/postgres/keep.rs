@@ -72,10 +72,11 @@ async fn put_robots_of(tx: &Tx<'_>, fact: &RobotsFact, queue: &str) -> Result<()
     };
     run(
         tx,
-        "INSERT INTO robots(origin, host, crawl_ms, body, fetched_at, expires_at)
-         VALUES($1, $2, $3, $4, $5, $6)
+        "INSERT INTO robots(origin, host, crawl_ms, body, fetched_at, expires_at, failures)
+         VALUES($1, $2, $3, $4, $5, $6, $7)
          ON CONFLICT (origin) DO UPDATE SET crawl_ms = excluded.crawl_ms, body = excluded.body,
-           fetched_at = excluded.fetched_at, expires_at = excluded.expires_at",
+           fetched_at = excluded.fetched_at, expires_at = excluded.expires_at,
+           failures = excluded.failures",
         &[
             &fact.origin,
             &queue,
@@ -83,6 +84,7 @@ async fn put_robots_of(tx: &Tx<'_>, fact: &RobotsFact, queue: &str) -> Result<()
             &body,
             &fact.state.fetched_at.ms(),
             &fact.state.expires_at.ms(),
+            &i64::from(fact.state.failures),
         ],
     )
     .await?;

@@ -147,13 +147,14 @@ pub(super) async fn robots<C: GenericClient>(
     client: &C,
     origin: &str,
 ) -> Result<Option<RobotsState>, DbError> {
-    let sql = "SELECT body, fetched_at, expires_at FROM robots WHERE origin = $1";
+    let sql = "SELECT body, fetched_at, expires_at, failures FROM robots WHERE origin = $1";
     let Some(row) = first(client, sql, &[&origin]).await? else { return Ok(None) };
     let body: Option<String> = row.try_get(0)?;
     Ok(Some(RobotsState {
         verdict: body.map_or(Verdict::AllowAll, Verdict::Rules),
         fetched_at: Ts::from_ms(int(&row, 1)?),
         expires_at: Ts::from_ms(int(&row, 2)?),
+        failures: u32::try_from(int(&row, 3)?).unwrap_or(u32::MAX),
     }))
 }
 

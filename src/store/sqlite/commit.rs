@@ -127,10 +127,11 @@ fn put_robots(conn: &Connection, fact: &RobotsFact, host: &str, now: Ts) -> Resu
     };
     let (origin, state) = (&fact.origin, &fact.state);
     conn.prepare_cached(
-        "INSERT INTO robots(origin, host, crawl_ms, body, fetched_at, expires_at)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO robots(origin, host, crawl_ms, body, fetched_at, expires_at, failures)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)
          ON CONFLICT(origin) DO UPDATE SET crawl_ms = excluded.crawl_ms, body = excluded.body,
-           fetched_at = excluded.fetched_at, expires_at = excluded.expires_at",
+           fetched_at = excluded.fetched_at, expires_at = excluded.expires_at,
+           failures = excluded.failures",
     )?
     .execute((
         origin,
@@ -139,6 +140,7 @@ fn put_robots(conn: &Connection, fact: &RobotsFact, host: &str, now: Ts) -> Resu
         body,
         state.fetched_at.ms(),
         state.expires_at.ms(),
+        state.failures,
     ))?;
     // The pause that robots.txt asks for starts now: the host was released with the old one.
     conn.prepare_cached(

@@ -148,13 +148,16 @@ fn linked(row: &Row<'_>) -> Result<LinkedEntry, DbError> {
 
 pub(super) fn robots(conn: &Connection, origin: &str) -> Result<Option<RobotsState>, DbError> {
     Ok(conn
-        .prepare_cached("SELECT body, fetched_at, expires_at FROM robots WHERE origin = ?1")?
+        .prepare_cached(
+            "SELECT body, fetched_at, expires_at, failures FROM robots WHERE origin = ?1",
+        )?
         .query_row([origin], |row| {
             let body: Option<String> = row.get(0)?;
             Ok(RobotsState {
                 verdict: body.map_or(Verdict::AllowAll, Verdict::Rules),
                 fetched_at: Ts::from_ms(row.get(1)?),
                 expires_at: Ts::from_ms(row.get(2)?),
+                failures: row.get(3)?,
             })
         })
         .optional()?)

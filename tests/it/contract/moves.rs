@@ -83,6 +83,7 @@ async fn rules_change(trial: &Trial, rules: &str) {
             verdict: Verdict::Rules(rules.into()),
             fetched_at: lease.now,
             expires_at: lease.now.after(DAY),
+            failures: 0,
         },
         crawl_delay_ms: None,
         rechecked_as: Some("Feedmill".into()),

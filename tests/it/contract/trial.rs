@@ -57,6 +57,7 @@ pub(super) fn a(kind: Kind, url: &str) -> NewTask {
         source: None,
         base_priority: 5,
         depth: 0,
+        redirects: 0,
         parent: None,
         not_before: None,
     }
@@ -96,6 +97,7 @@ pub(super) fn allow_all(lease: &Lease) -> Outcome {
             verdict: Verdict::AllowAll,
             fetched_at: now,
             expires_at: now.after(DAY),
+            failures: 0,
         },
         crawl_delay_ms: None,
         rechecked_as: None,

@@ -3,7 +3,7 @@
 use feedmill::model::{Code, Kind, Status};
 use feedmill_newsroom::{Politeness, Script, Why, judge};
 
-use super::stage::{HOUR, PRESS, Stage, answer, at_least, feed, ok, page, url};
+use super::stage::{HOUR, PRESS, Stage, answer, at_least, feed, ok, page, pauses, url};
 
 const OTHER: &str = "other.newsroom.test";
 
@@ -83,6 +83,48 @@ pub(super) async fn line_23_redirects_are_counted_over_all_hosts(stage: Stage) {
     assert!(pages.iter().all(|page| !page.url.contains('#')), "{pages:?}");
     let last = stage.world.task(&format!("http://{}/a", host(2))).await;
     assert_eq!(last.last_error, Some(Code::RedirectLoop));
+    let first = stage.world.task(&format!("http://{}/a", host(0))).await;
+    let fetches = stage.world.store.fetches(first.id, usize::MAX).await.unwrap();
+    let codes: Vec<_> = fetches.iter().map(|fetch| fetch.code).collect();
+    assert_eq!(codes, [Code::Redirect; 2], "each hop says what it was");
+}
+
+pub(super) async fn line_23_a_sitemap_in_a_sitemap_has_all_its_redirects(stage: Stage) {
+    let names = |path: &str| {
+        let loc = format!("<sitemap><loc>{}</loc></sitemap>", url(path));
+        [ok(&[], format!("<sitemapindex>{loc}</sitemapindex>"))]
+    };
+    stage.says("/robots.txt", &[answer(404, &[], "")]);
+    for (from, to) in [("/0.xml", "/1.xml"), ("/1.xml", "/2.xml"), ("/2.xml", "/a.xml")] {
+        stage.says(from, &names(to));
+    }
+    // Three indexes deep, and then five redirects, the last one to another host.
+    for pair in ["/a.xml", "/b.xml", "/c.xml", "/d.xml", "/e.xml"].windows(2) {
+        stage.says(pair[0], &to(&url(pair[1])));
+    }
+    stage.says("/e.xml", &to(&format!("http://{OTHER}/f.xml")));
+    stage.says_at(OTHER, "/robots.txt", &[answer(404, &[], "")]);
+    let page_of = format!("<url><loc>http://{OTHER}/page</loc></url>");
+    stage.says_at(OTHER, "/f.xml", &[ok(&[], format!("<urlset>{page_of}</urlset>"))]);
+    stage.says_at(OTHER, "/page", &[ok(&[], page("A page", ""))]);
+    stage.world.submit(&url("/0.xml"), Kind::Sitemap).await;
+    let found = || async { stage.pages().await.iter().any(|page| page.status == Status::Fetched) };
+    stage.world.play(found).await;
+    let last = stage.world.task(&format!("http://{OTHER}/f.xml")).await;
+    assert_eq!((last.depth, last.redirects), (3, 5));
+}
+
+pub(super) async fn line_31_waits_for_robots_of_a_hop_grow_also_over_restarts(stage: Stage) {
+    let port = stage.world.newsroom.addr().port();
+    stage.says("/robots.txt", &[ok(&[], "User-agent: *\nAllow: /\n"), answer(503, &[], "")]);
+    stage.says("/a", &to(&format!("http://{PRESS}:{port}/yes/1")));
+    stage.submit("/a").await;
+    // Every look is another engine's.
+    for times in 2..=5 {
+        stage.until_asked("/robots.txt", times).await;
+    }
+    let waits = pauses(&stage.asked("/robots.txt"));
+    assert!(waits[1..].is_sorted_by(|a, b| 4 * b > 5 * a), "{waits:?}");
 }
 
 pub(super) async fn line_31_robots_of_a_hop_that_cannot_be_had_make_the_host_wait(stage: Stage) {

@@ -85,6 +85,7 @@ async fn stale_copy(stage: &Stage) {
         source: None,
         base_priority: 5,
         depth: 0,
+        redirects: 0,
         parent: None,
         not_before: Some(stage.world.clock.now().after(std::time::Duration::from_hours(3))),
     };
@@ -152,6 +153,7 @@ pub(super) async fn line_33_queued_pages_are_checked_against_todays_rules(mut st
             source: None,
             base_priority: 5,
             depth: 0,
+            redirects: 0,
             parent: None,
             not_before: Some(now.after(std::time::Duration::from_hours(hours))),
         });

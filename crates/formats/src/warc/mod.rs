@@ -138,6 +138,8 @@ pub struct Record<'a> {
     pub head: &'a [u8],
     /// The body as it was served.
     pub payload: &'a [u8],
+    /// The body came compressed: it is kept as it is.
+    pub coded: bool,
 }
 
 impl<'a> Record<'a> {
@@ -159,6 +161,7 @@ impl<'a> Record<'a> {
             truncated: None,
             head: &[],
             payload: &[],
+            coded: false,
         }
     }
 }

@@ -556,10 +556,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_body_comes_back(body in prop::collection::vec(any::<u8>(), 0..4_000), level in 0..10_u32) {
+        fn any_body_comes_back(
+            (body, times) in (prop::collection::vec(any::<u8>(), 0..4_000), 1..40_usize),
+            level in 0..10_u32,
+            coded: bool,
+        ) {
+            // Also more than a stored block takes.
+            let body = body.repeat(times);
             let record = Record {
                 target_uri: Some(URI),
                 payload: &body,
+                coded,
                 ..Record::new(RecordType::Metadata, INFO, AT, "application/octet-stream")
             };
             let packed = member(&record, level);

@@ -19,22 +19,48 @@ thread_local! {
     static DEFLATE: RefCell<BTreeMap<u32, Compress>> = const { RefCell::new(BTreeMap::new()) };
 }
 
+/// The last bytes of a record.
+const END: &[u8] = b"\r\n\r\n";
+/// Bytes that one stored block of a deflate stream takes at the most.
+const STORED: usize = 0xffff;
+
 /// One complete gzip member that holds the record, compressed at `level` 0 to 9.
 #[must_use]
 pub fn member(record: &Record<'_>, level: u32) -> Vec<u8> {
     let header = header(record);
-    let parts = [header.as_bytes(), record.head, record.payload, b"\r\n\r\n"];
-    // Compressing in memory does not fail; an empty member appends nothing.
-    gzip(&parts, level.min(9)).unwrap_or_default()
-}
-
-fn gzip(parts: &[&[u8]], level: u32) -> Result<Vec<u8>, CompressError> {
-    let size: usize = parts.iter().map(|part| part.len()).sum();
-    let mut out = Vec::with_capacity(size / 2 + 128);
-    out.extend_from_slice(&GZIP_HEAD);
+    let parts = [header.as_bytes(), record.head, record.payload, END];
     let mut crc = Crc::new();
     parts.iter().for_each(|part| crc.update(part));
+    let mut out = Vec::with_capacity(parts.iter().map(|part| part.len()).sum::<usize>() / 2 + 128);
+    out.extend_from_slice(&GZIP_HEAD);
+    // Heads are so short that trying hard gains next to nothing and takes as long as all the rest.
+    let quick = level.min(1);
+    let done = if record.coded {
+        let [header, head, payload, _] = parts;
+        let begun = deflate(&[header, head], quick, FlushCompress::Sync, &mut out);
+        begun.map(|()| store(payload, &mut out))
+    } else {
+        let level = if record.payload.is_empty() { quick } else { level };
+        deflate(&parts, level, FlushCompress::Finish, &mut out)
+    };
+    // Compressing in memory does not fail; an empty member appends nothing.
+    if done.is_err() {
+        return Vec::new();
+    }
+    out.extend_from_slice(&crc.sum().to_le_bytes());
+    out.extend_from_slice(&crc.amount().to_le_bytes());
+    out
+}
+
+/// Appends the parts as the beginning of a deflate stream, or as all of it.
+fn deflate(
+    parts: &[&[u8]],
+    level: u32,
+    flush: FlushCompress,
+    out: &mut Vec<u8>,
+) -> Result<(), CompressError> {
     DEFLATE.with_borrow_mut(|kept| {
+        let level = level.min(9);
         let new = || Compress::new(Compression::new(level), false);
         let deflate = kept.entry(level).or_insert_with(new);
         deflate.reset();
@@ -43,21 +69,36 @@ fn gzip(parts: &[&[u8]], level: u32) -> Result<Vec<u8>, CompressError> {
             while !rest.is_empty() {
                 let before = deflate.total_in();
                 out.reserve(rest.len() / 2 + 64);
-                deflate.compress_vec(rest, &mut out, FlushCompress::None)?;
+                deflate.compress_vec(rest, out, FlushCompress::None)?;
                 let taken = usize::try_from(deflate.total_in() - before).unwrap_or(usize::MAX);
                 rest = rest.get(taken..).unwrap_or_default();
             }
         }
         loop {
             out.reserve(1024);
-            if deflate.compress_vec(&[], &mut out, FlushCompress::Finish)? == Status::StreamEnd {
+            let status = deflate.compress_vec(&[], out, flush)?;
+            // A flush is over when there was room for more.
+            let flushed = flush == FlushCompress::Sync && out.len() < out.capacity();
+            if status == Status::StreamEnd || flushed {
                 return Ok(());
             }
         }
-    })?;
-    out.extend_from_slice(&crc.sum().to_le_bytes());
-    out.extend_from_slice(&crc.amount().to_le_bytes());
-    Ok(out)
+    })
+}
+
+/// Ends a deflate stream, which stands at a whole byte, with the payload as it is.
+fn store(payload: &[u8], out: &mut Vec<u8>) {
+    // Room for the lengths, for what ends the member, and for a request behind it.
+    out.reserve(payload.len() + payload.len() / 4_096 + 1_024);
+    let mut block = |bytes: &[u8], last: bool| {
+        let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        out.push(u8::from(last));
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&(!length).to_le_bytes());
+        out.extend_from_slice(bytes);
+    };
+    payload.chunks(STORED).for_each(|chunk| block(chunk, false));
+    block(END, true);
 }
 
 fn header(record: &Record<'_>) -> String {
@@ -67,7 +108,7 @@ fn header(record: &Record<'_>) -> String {
         out.push_str(name);
         out.push_str(": ");
         // A line break inside a value would end the field.
-        out.extend(value.chars().filter(|c| !c.is_control()));
+        value.split(char::is_control).for_each(|run| out.push_str(run));
         out.push_str("\r\n");
     };
     field("WARC-Type", record.kind.as_str());
