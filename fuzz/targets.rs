@@ -53,7 +53,7 @@ fn feed(data: &[u8]) {
 
 fn sitemap(data: &[u8]) {
     let limits = sitemap::Limits { bytes: 1 << 20, urls: 100 };
-    if let Ok(sitemap) = sitemap::parse(data, &limits) {
+    if let Ok(sitemap) = sitemap::parse(data, "https://example.com/sitemap.xml", &limits) {
         assert!(sitemap.urls.len() <= limits.urls && sitemap.children.len() <= limits.urls);
         assert!(sitemap.urls.iter().all(|page| page.loc.len() >= "http://".len()));
     }

@@ -345,7 +345,7 @@ async fn take_up(
     Ok(store)
 }
 
-fn key_rules(config: &Config) -> KeyRules {
+pub(crate) fn key_rules(config: &Config) -> KeyRules {
     KeyRules {
         keep_trailing_slash: config.normalize.keep_trailing_slash,
         strict_tracking: config.normalize.strict_tracking,

@@ -89,7 +89,7 @@ pub struct Fetch {
     pub task_timeout: Span,
     /// Largest response body as transferred; a larger one is cut off and counts as failed.
     pub max_body: Size,
-    /// Largest sitemap as transferred.
+    /// Largest sitemap as transferred; the protocol allows 50 MiB.
     pub max_sitemap: Size,
     /// Largest body after decompression.
     pub max_decoded: Size,
@@ -350,8 +350,8 @@ impl Default for Fetch {
             read_timeout: Span::seconds(10),
             task_timeout: Span::seconds(60),
             max_body: Size::megabytes(10),
-            max_sitemap: Size::megabytes(50),
-            max_decoded: Size::megabytes(50),
+            max_sitemap: Size::mebibytes(50),
+            max_decoded: Size::mebibytes(50),
             max_redirects: 5,
             resolve: Vec::new(),
             proxy: SecretUrl::default(),
@@ -491,6 +491,13 @@ mod tests {
         assert_eq!(config.archive_dir(), Path::new("./feedmill-data/archive"));
         assert_eq!(config.sink_dir("ndjson").unwrap(), Path::new("./feedmill-data/out"));
         assert_eq!(config.sink_dir("other"), None);
+    }
+
+    #[test]
+    fn a_sitemap_may_be_as_large_as_the_protocol_allows() {
+        let (fetch, allowed) = (Config::default().fetch, 52_428_800);
+        assert_eq!((fetch.max_sitemap.as_len(), fetch.max_decoded.as_len()), (allowed, allowed));
+        assert_eq!(feedmill_formats::sitemap::Limits::default().bytes, allowed);
     }
 
     #[test]

@@ -203,7 +203,7 @@ fn read_answer(
             ask.entries = read.asked();
             What::Feed(Box::new(read), carried)
         }),
-        Kind::Sitemap => sitemap::read(&lease.task, &body).map(|read| {
+        Kind::Sitemap => sitemap::read(&lease.task, response.final_url(), &body).map(|read| {
             ask.robots = read.origin.clone();
             What::Sitemap(Box::new(read), carried)
         }),

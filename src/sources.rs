@@ -11,7 +11,7 @@ use feedmill_formats::url::{self, Url, UrlError};
 use crate::model::{Access, IngestionMode, Kind, NewSource, PollPolicy, Source};
 
 /// The longest name or category.
-const MAX_NAME: usize = 100;
+pub const MAX_NAME: usize = 100;
 
 /// What an operator says about a source.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! `feedmill parse`: what we read in a feed or a sitemap, and what is wrong with it.
+//! `feedmill parse`: what we read in a feed, a sitemap or a list of feeds, and what is wrong with it.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use feedmill_formats::decode;
 use feedmill_formats::feed::{self, Feed};
+use feedmill_formats::opml::{self, Opml};
 use feedmill_formats::sitemap::{self, Sitemap};
 use feedmill_formats::url as web;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ use crate::model::{Kind, Validators};
 /// Redirects that are followed to the document.
 const MAX_REDIRECTS: usize = 5;
 
-/// Shows a feed or sitemap, and what is wrong with it
+/// Shows a feed, a sitemap or an OPML list, and what is wrong with it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,6 +46,7 @@ pub(super) struct Args {
 enum Known {
     Feed(Box<Feed>),
     Sitemap(Sitemap),
+    List(Opml),
 }
 
 /// A document, as it was served.
@@ -58,6 +60,11 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if let (Some(dir), Some(out)) = (&args.batch, &args.out) {
         return batch(dir, out, context);
     }
+    if args.out.is_some() {
+        let message =
+            "--out is for a batch: say --batch DIR, or send what is shown elsewhere with >";
+        return Err(Failure::usage("usage", message));
+    }
     let input = args.input.as_deref().unwrap_or("-");
     let mut document = match web::parse(input) {
         Ok(address) if matches!(address.scheme(), "http" | "https") => {
@@ -66,21 +73,23 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         _ => Document { body: local(input)?, content_type: None, base: String::new() },
     };
     if let Some(base) = &args.base {
-        document.base.clone_from(base);
+        document.base = web::parse(base).map(String::from).map_err(|error| {
+            let message = format!("the base {base} is no address: {error}; write it with https://");
+            Failure::usage(error.code(), message)
+        })?;
     }
-    let read = read(&document).map_err(|(code, message)| Failure::failed(code, message))?;
+    let read = read(document).map_err(|(code, message)| Failure::failed(code, message))?;
     match &read {
         Known::Feed(feed) => {
             context.out.emit(&feed_value(feed), |out| feed_text(feed, context, out))
         }
-        Known::Sitemap(sitemap) => {
-            context.out.emit(&json!(sitemap), |out| sitemap_text(sitemap, out))
-        }
+        Known::Sitemap(sitemap) => context.out.emit(sitemap, |out| sitemap_text(sitemap, out)),
+        Known::List(list) => context.out.emit(list, |out| list_text(list, out)),
     }
 }
 
-/// The document as a feed, else as a sitemap; the failure is the feed's unless it is no feed.
-fn read(document: &Document) -> Result<Known, (&'static str, String)> {
+/// The document as a feed, else as a sitemap or a list of feeds; the failure is the feed's.
+fn read(document: Document) -> Result<Known, (&'static str, String)> {
     let limits = feed::Limits::default();
     let coding = decode::is_gzip(&document.body).then_some("gzip");
     let body = decode::capped(&document.body, coding, sitemap::Limits::default().bytes)
@@ -90,13 +99,14 @@ fn read(document: &Document) -> Result<Known, (&'static str, String)> {
         Ok(feed) => return Ok(Known::Feed(Box::new(feed))),
         Err(error) => error,
     };
-    match sitemap::parse(&body, &sitemap::Limits::default()) {
-        Ok(sitemap) => Ok(Known::Sitemap(sitemap)),
-        Err(_) => Err((error.code(), error.to_string())),
+    if let Ok(sitemap) = sitemap::parse(&body, &document.base, &sitemap::Limits::default()) {
+        return Ok(Known::Sitemap(sitemap));
     }
+    opml::parse(&body).map(Known::List).map_err(|_| (error.code(), error.to_string()))
 }
 
-fn local(input: &str) -> Result<Vec<u8>, Failure> {
+/// The bytes of a file, or of standard input for `-`.
+pub(super) fn local(input: &str) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     let read = match input {
         "-" => std::io::stdin().lock().read_to_end(&mut body),
@@ -155,9 +165,10 @@ fn batch(dir: &Path, out: &Path, context: &Context) -> Result<(), Failure> {
     for path in &files {
         let name = path.strip_prefix(dir).unwrap_or(path).to_string_lossy().replace('\\', "/");
         let body = std::fs::read(path).map_err(|error| failed(path, error))?;
-        let mut line = match read(&Document { body, content_type: None, base: String::new() }) {
+        let mut line = match read(Document { body, content_type: None, base: String::new() }) {
             Ok(Known::Feed(feed)) => feed_value(&feed),
             Ok(Known::Sitemap(sitemap)) => json!(sitemap),
+            Ok(Known::List(list)) => json!(list),
             Err((code, message)) => {
                 unread += 1;
                 json!({ "error": code, "message": message })
@@ -225,7 +236,7 @@ fn feed_text(feed: &Feed, context: &Context, out: &Out) -> String {
                 .clone()
                 .or_else(|| entry.authors.first()?.name.clone())
                 .unwrap_or_default(),
-            entry.link.clone().or_else(|| entry.id.clone()).unwrap_or_default(),
+            entry.link.clone().unwrap_or_default(),
         ]
     });
     let mut told = format!(
@@ -283,6 +294,27 @@ fn sitemap_text(sitemap: &Sitemap, out: &Out) -> String {
         out.table(["what", "changed", "title", "address"], children.chain(pages).collect()),
     );
     let warnings = sitemap.warnings.iter();
-    let warnings: Vec<_> = warnings.map(|w| (w.code, "", w.detail.as_str(), 1)).collect();
+    let warnings: Vec<_> =
+        warnings.map(|w| (w.code, w.message, w.detail.as_str(), u64::from(w.count))).collect();
+    told + &warning_text(&warnings, out)
+}
+
+fn list_text(list: &Opml, out: &Out) -> String {
+    let rows = list.feeds.iter().map(|feed| {
+        [feed.title.clone().unwrap_or_default(), feed.categories.join(", "), feed.feed_url.clone()]
+    });
+    let told = format!(
+        "{}: {}\n{}",
+        text::one_line(list.title.as_deref().unwrap_or("(no title)")),
+        text::count(list.feeds.len() as u64, "feed"),
+        out.table(["title", "category", "address"], rows.collect()),
+    );
+    let mut warnings = Vec::new();
+    if list.truncated {
+        warnings.push(("truncated", "the list ends too early", "", 1));
+    }
+    if list.left_out > 0 {
+        warnings.push(("too_many_feeds", "there are more than are read", "", list.left_out as u64));
+    }
     told + &warning_text(&warnings, out)
 }

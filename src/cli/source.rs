@@ -4,8 +4,6 @@ mod access;
 mod diff;
 mod lists;
 
-use std::path::PathBuf;
-
 use clap::Subcommand;
 use feedmill_formats::url::Url;
 use serde_json::json;
@@ -50,8 +48,8 @@ pub(super) enum Command {
     },
     /// Adds a source for each feed of an OPML file
     Import {
-        /// The OPML file
-        file: PathBuf,
+        /// The OPML file, or - for standard input
+        file: String,
     },
     /// Prints the feeds of all sources as OPML
     Export,

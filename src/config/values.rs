@@ -98,6 +98,10 @@ impl Size {
         Self::bytes(count.saturating_mul(1_000_000))
     }
 
+    pub const fn mebibytes(count: u64) -> Self {
+        Self::bytes(count.saturating_mul(1 << 20))
+    }
+
     pub const fn as_bytes(self) -> u64 {
         self.0
     }

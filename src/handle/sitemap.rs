@@ -28,9 +28,9 @@ pub(super) struct Read {
     pub(super) origin: Option<String>,
 }
 
-pub(super) fn read(task: &Task, body: &[u8]) -> Result<Read, (Code, String)> {
+pub(super) fn read(task: &Task, base: &str, body: &[u8]) -> Result<Read, (Code, String)> {
     let body_hash = Sha256::digest(body).into();
-    let read = sitemap::parse(body, &sitemap::Limits::default());
+    let read = sitemap::parse(body, base, &sitemap::Limits::default());
     if read == Err(SitemapError::HtmlNotSitemap) {
         let home = web::parse(&task.url).ok().filter(|url| url.path() == "/");
         if let Some(home) = home {

@@ -1,6 +1,7 @@
 //! The command line as people and scripts meet it.
 
 mod admin;
+mod reading;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 use crate::report::{Better, Report, cpu_time};
 
 /// The most that a page may inflate to.
-const MAX_DECODED: usize = 50_000_000;
+const MAX_DECODED: usize = 50 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

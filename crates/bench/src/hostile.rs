@@ -31,7 +31,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
         ("brackets_s", "<rss><channel><item><title>", "<a b='<!--"),
         ("html_s", "<rss><channel><item><description>", " href=x &lt;!--"),
         ("items_s", "<rss><channel>", "<item><title>x</title></item>"),
-        ("json_s", "{\"items\": ", "["),
+        ("json_deep_s", "{\"items\": ", "["),
+        ("json_members_s", "{", "\"a\":1,"),
+        ("json_items_s", "{\"items\": [", "{},"),
+        ("json_tags_s", "{\"items\": [{\"tags\": [1", ",1"),
     ] {
         let mut document = String::with_capacity(size + piece.len());
         document.push_str(start);
@@ -57,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
 fn read(document: &[u8], limits: &Limits) {
     drop(black_box(feed::parse(document, None, "https://example.com/", limits)));
     if limits.bytes < document.len() {
-        drop(black_box(sitemap::parse(document, &sitemap::Limits::default())));
+        drop(black_box(sitemap::parse(document, "", &sitemap::Limits::default())));
         drop(black_box(opml::parse(document)));
     }
 }

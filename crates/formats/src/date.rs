@@ -12,8 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 mod names;
 mod parse;
+mod regular;
 
 pub use parse::{http_date, latest, parse};
+pub use regular::is_regular;
 
 /// An instant: milliseconds since the Unix epoch, written as RFC 3339 in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

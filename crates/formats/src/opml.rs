@@ -1,7 +1,9 @@
 //! OPML: lists of feeds, in and out. Outlines inside each other become categories.
 //!
-//! What has no address is no feed and only names a category. Nothing external is loaded, and every
-//! size has a limit.
+//! What has no address is no feed and only names a category. In a category `/` stands between outlines,
+//! and ` / ` within the name of one. Nothing external is loaded, and every size has a limit.
+
+use std::collections::HashSet;
 
 use serde::Serialize;
 
@@ -48,6 +50,17 @@ pub struct Opml {
     pub title: Option<String>,
     /// The feeds, in its order, each once.
     pub feeds: Vec<Subscription>,
+    /// Whether it ends too early.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// Feeds that are more than are read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A feed of a list.
@@ -74,18 +87,19 @@ pub fn parse(body: &[u8]) -> Result<Opml, OpmlError> {
     let decoded = charset::decode(body, None, Markup::Xml);
     let mut scanner = Scanner::new(&decoded.text, 50);
     let mut opml = Opml::default();
-    let mut is_opml = false;
+    let (mut is_opml, mut is_closed) = (false, false);
+    let mut known = HashSet::new();
     // The names of the outlines that are open; a feed has none.
     let mut open: Vec<Option<String>> = Vec::new();
     let mut in_title = false;
     loop {
         match scanner.next() {
             Node::Open(tag) => match &*tag.kind() {
-                "opml" => is_opml = true,
+                "opml" => (is_opml, is_closed) = (true, tag.empty),
                 "title" => in_title = !tag.empty,
                 "outline" if open.len() >= MAX_DEPTH => return Err(OpmlError::TooDeep),
                 "outline" => {
-                    let name = opml.outline(&tag, &open);
+                    let name = opml.outline(&tag, &open, &mut known);
                     if !tag.empty {
                         open.push(name);
                     }
@@ -94,20 +108,27 @@ pub fn parse(body: &[u8]) -> Result<Opml, OpmlError> {
             },
             Node::Close(name) if local(name).eq_ignore_ascii_case("outline") => drop(open.pop()),
             Node::Close(name) if local(name).eq_ignore_ascii_case("title") => in_title = false,
+            Node::Close(name) => is_closed |= local(name).eq_ignore_ascii_case("opml"),
             Node::Text(text) if in_title && open.is_empty() => {
                 let title = text::one_line(&text);
                 opml.title = opml.title.or_else(|| (!title.is_empty()).then_some(title));
             }
-            Node::Text(_) | Node::Close(_) => {}
+            Node::Text(_) => {}
             Node::End => break,
         }
     }
+    opml.truncated = if is_opml { !is_closed } else { !open.is_empty() };
     if is_opml || !opml.feeds.is_empty() { Ok(opml) } else { Err(OpmlError::NotOpml) }
 }
 
 impl Opml {
     /// Takes an outline in; one that is no feed names a category.
-    fn outline(&mut self, tag: &Tag<'_>, open: &[Option<String>]) -> Option<String> {
+    fn outline(
+        &mut self,
+        tag: &Tag<'_>,
+        open: &[Option<String>],
+        known: &mut HashSet<String>,
+    ) -> Option<String> {
         let title = tag.attribute("title").or_else(|| tag.attribute("text"));
         let title = title.map(|title| text::plain(&title)).filter(|title| !title.is_empty());
         // Some lists have the address of the feed where the page's should be.
@@ -115,10 +136,12 @@ impl Opml {
             ["rss", "atom", "feed"].iter().any(|word| kind.to_ascii_lowercase().contains(word))
         });
         let url = tag.attribute("xmlUrl").or_else(|| tag.attribute("url").filter(|_| is_feed));
-        let Some(feed_url) = url else { return title };
-        if self.feeds.len() < MAX_FEEDS && self.feeds.iter().all(|known| known.feed_url != feed_url)
-        {
-            let around = open.iter().flatten().map(String::as_str).collect::<Vec<_>>().join("/");
+        let Some(feed_url) = url.as_deref().map(web_address) else { return title };
+        if self.feeds.len() >= MAX_FEEDS {
+            self.left_out += 1;
+        } else if known.insert(feed_url.clone()) {
+            let around =
+                open.iter().flatten().map(|name| spaced(name)).collect::<Vec<_>>().join("/");
             let own = tag.attribute("category").unwrap_or_default();
             let own = own.split(',').map(|own| own.trim().trim_matches('/'));
             let mut categories: Vec<String> = Vec::new();
@@ -149,7 +172,7 @@ impl Opml {
         let title = text::escape(self.title.as_deref().unwrap_or("Feeds"));
         out.push_str(&format!("  <head><title>{title}</title></head>\n  <body>\n"));
         for (category, feeds) in groups {
-            let names: Vec<_> = category.split('/').filter(|name| !name.is_empty()).collect();
+            let names = levels(category);
             for (depth, name) in names.iter().enumerate() {
                 let indent = "  ".repeat(depth + 2);
                 out.push_str(&format!("{indent}<outline text=\"{}\">\n", quoted(name)));
@@ -182,6 +205,31 @@ impl Subscription {
         out.push_str("/>\n");
         out
     }
+}
+
+/// An address that can be fetched: `feed:` only says what is there.
+fn web_address(address: &str) -> String {
+    let rest = address.get(..5).filter(|start| start.eq_ignore_ascii_case("feed:"));
+    match rest.and_then(|_| address.get(5..)) {
+        Some(rest) if rest.starts_with("//") => format!("http:{rest}"),
+        Some(rest) => rest.to_owned(),
+        None => address.to_owned(),
+    }
+}
+
+/// The name of an outline as part of a category: a `/` in it has blanks around, so that it is not
+/// taken for the one between two outlines.
+fn spaced(name: &str) -> String {
+    let parts: Vec<_> = name.split('/').map(str::trim).filter(|part| !part.is_empty()).collect();
+    parts.join(" / ")
+}
+
+/// The names of the outlines that a category stands for.
+fn levels(category: &str) -> Vec<String> {
+    // What stands between blanks is put aside while the others are split.
+    let marked = category.replace(" / ", "\0");
+    let names = marked.split('/').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| name.replace('\0', " / ")).collect()
 }
 
 /// Text as an attribute's value.
@@ -223,6 +271,39 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_ends_too_early_says_so() {
+        let whole = "<opml><body><outline text='A' xmlUrl='https://a.example/'/></body></opml>";
+        assert!(!parse(whole.as_bytes()).unwrap().truncated);
+        let cut = "<opml><body><outline text='A' xmlUrl='https://a.example/'/><outline text='B' xm";
+        let list = parse(cut.as_bytes()).unwrap();
+        assert!(list.truncated && list.feeds.len() == 1);
+    }
+
+    #[test]
+    fn addresses_may_say_that_there_is_a_feed() {
+        for (given, address) in [
+            ("feed://a.example/rss", "http://a.example/rss"),
+            ("FEED:https://a.example/rss", "https://a.example/rss"),
+            ("https://a.example/feed:x", "https://a.example/feed:x"),
+        ] {
+            let list = format!("<opml><outline xmlUrl='{given}'/></opml>");
+            assert_eq!(parse(list.as_bytes()).unwrap().feeds[0].feed_url, address);
+        }
+    }
+
+    #[test]
+    fn a_stroke_in_a_name_makes_no_outline() {
+        let list = "<opml><outline text='World / EU'><outline text='AC/DC'>\
+                    <outline text='A' xmlUrl='https://a.example/'/></outline></outline></opml>";
+        let list = parse(list.as_bytes()).unwrap();
+        assert_eq!(list.feeds[0].categories, ["World / EU/AC / DC"]);
+        let written = list.write();
+        assert!(written.contains("<outline text=\"World / EU\">"), "{written}");
+        assert!(written.contains("<outline text=\"AC / DC\">"), "{written}");
+        assert_eq!(parse(written.as_bytes()).unwrap().feeds, list.feeds);
+    }
+
+    #[test]
     fn what_is_no_list_has_a_code() {
         assert_eq!(parse(b"<rss/>").unwrap_err().code(), "not_opml");
         assert_eq!(parse(b"").unwrap_err().code(), "not_opml");
@@ -248,7 +329,7 @@ mod tests {
                 Subscription { title: Some(title), feed_url, home_url: None, categories: categories.into_iter().collect() }
             };
             let mut feeds: Vec<_> = feeds.into_iter().map(subscription).collect();
-            let opml = Opml { title: Some("List".into()), feeds: feeds.clone() };
+            let opml = Opml { title: Some("List".into()), feeds: feeds.clone(), ..Opml::default() };
             let mut read = parse(opml.write().as_bytes()).unwrap().feeds;
             feeds.sort_by(|a, b| a.feed_url.cmp(&b.feed_url));
             read.sort_by(|a, b| a.feed_url.cmp(&b.feed_url));

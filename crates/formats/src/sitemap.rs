@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use ::url::Url;
 use serde::Serialize;
 
 use crate::charset::{self, Markup};
@@ -12,6 +13,10 @@ use crate::date::{self, Ts};
 use crate::decode::{self, DecodeError};
 use crate::feed::{self, FeedError};
 use crate::xml::{Node, Scanner, Tag, local, text};
+
+mod parts;
+
+use parts::{Item, Part, advice, root, text_of};
 
 /// The most that is taken from one sitemap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +73,15 @@ impl SitemapError {
 pub struct Warning {
     /// The stable name of what was wrong.
     pub code: &'static str,
-    /// What it was about, in short.
+    /// What the publisher should know.
+    pub message: &'static str,
+    /// The first case, in short.
     pub detail: String,
+    /// How often.
+    pub count: u32,
 }
 
-/// A sitemap; an index has children only.
+/// A sitemap; an index has children, and no pages unless they are misplaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sitemap {
     /// Other sitemaps that an index names.
@@ -86,7 +95,7 @@ pub struct Sitemap {
 /// A sitemap that an index names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Child {
-    /// Where it is, as written.
+    /// Where it is: as written, or made absolute.
     pub loc: String,
     /// When it was last changed.
     pub lastmod: Option<Ts>,
@@ -98,7 +107,7 @@ pub struct Child {
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SitemapUrl {
-    /// Where it is, as written.
+    /// Where it is: as written, or made absolute.
     pub loc: String,
     /// When it was last changed.
     pub lastmod: Option<Ts>,
@@ -164,11 +173,11 @@ pub struct News {
     pub language: Option<String>,
 }
 
-/// Reads a sitemap or a sitemap index.
+/// Reads a sitemap or a sitemap index that was served at `base`.
 ///
 /// # Errors
 /// When the body holds no sitemap, or inflates beyond the limit.
-pub fn parse(body: &[u8], limits: &Limits) -> Result<Sitemap, SitemapError> {
+pub fn parse(body: &[u8], base: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
     let body = inflated(body, limits)?;
     let decoded = charset::decode(&body, None, Markup::Xml);
     let start = decoded.text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
@@ -178,16 +187,16 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<Sitemap, SitemapError> {
     if !start.starts_with('<') {
         return read_lines(start, limits);
     }
-    match read_xml(start, limits) {
-        Err(SitemapError::NotASitemap) => read_feed(&body, limits),
+    match read_xml(start, Url::parse(base).ok().as_ref(), limits) {
+        Err(SitemapError::NotASitemap) => read_feed(&body, base, limits),
         read => read,
     }
 }
 
 /// A feed lists pages too.
-fn read_feed(body: &[u8], limits: &Limits) -> Result<Sitemap, SitemapError> {
+fn read_feed(body: &[u8], base: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
     let most = feed::Limits { bytes: limits.bytes, items: limits.urls, ..feed::Limits::default() };
-    let feed = feed::parse(body, None, "", &most).map_err(|error| match error {
+    let feed = feed::parse(body, None, base, &most).map_err(|error| match error {
         FeedError::HtmlNotFeed => SitemapError::HtmlNotSitemap,
         _ => SitemapError::NotASitemap,
     })?;
@@ -229,27 +238,32 @@ fn read_lines(text: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
     if sitemap.urls.is_empty() { Err(SitemapError::NotASitemap) } else { Ok(sitemap) }
 }
 
-fn read_xml(document: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
+fn read_xml(document: &str, base: Option<&Url>, limits: &Limits) -> Result<Sitemap, SitemapError> {
     let mut scanner = Scanner::new(document, 20);
     let root = root(&mut scanner)?;
-    let item = if root == "sitemapindex" { "sitemap" } else { "url" };
+    let own = if root == "sitemapindex" { Item::Sitemap } else { Item::Page };
     let mut sitemap = Sitemap::default();
     let mut page: Option<SitemapUrl> = None;
+    let mut item = own;
     let mut part = Part::Page;
     // Text directly in an item: its address, where the element for it was forgotten.
     let mut stray = String::new();
     let mut is_closed = false;
     loop {
         match scanner.next() {
-            Node::Open(tag) if part == Part::Page && tag.local() == item => {
-                // The end tag of the one before may have been forgotten.
-                sitemap.add(page.replace(SitemapUrl::default()), &mut stray, root);
-                if tag.empty {
-                    page = None;
-                }
-            }
             Node::Open(tag) => {
-                if let Some(page) = &mut page {
+                if let Some(opened) = Item::of(tag.local()).filter(|_| part == Part::Page) {
+                    // The end tag of the one before may have been forgotten.
+                    sitemap.add(page.take(), &mut stray, item, base);
+                    if sitemap.is_full(limits) {
+                        return Ok(sitemap);
+                    }
+                    if opened != own {
+                        sitemap.warn("misplaced", tag.name);
+                    }
+                    item = opened;
+                    page = (!tag.empty).then(SitemapUrl::default);
+                } else if let Some(page) = &mut page {
                     match Part::of(&tag, page) {
                         Some(opened) if !tag.empty => part = opened,
                         Some(_) => {}
@@ -260,18 +274,18 @@ fn read_xml(document: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
                     }
                 }
             }
-            Node::Close(name) if local(name) == item => {
+            Node::Close(name) if Item::of(local(name)) == Some(item) => {
                 part = Part::Page;
-                sitemap.add(page.take(), &mut stray, root);
+                sitemap.add(page.take(), &mut stray, item, base);
             }
             Node::Close(name) if part.is_closed_by(name) => part = Part::Page,
-            Node::Close(name) => is_closed |= local(name) == root,
+            Node::Close(name) if local(name).eq_ignore_ascii_case(root) => {
+                sitemap.add(page.take(), &mut stray, item, base);
+                is_closed = true;
+            }
             Node::Text(text) if page.is_some() && part == Part::Page => stray.push_str(&text),
-            Node::Text(_) => {}
+            Node::Text(_) | Node::Close(_) => {}
             Node::End => break,
-        }
-        if sitemap.is_full(limits) {
-            return Ok(sitemap);
         }
     }
     if !is_closed {
@@ -280,99 +294,17 @@ fn read_xml(document: &str, limits: &Limits) -> Result<Sitemap, SitemapError> {
     Ok(sitemap)
 }
 
-/// What of a page an element belongs to: each part has locations, titles and dates of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Page,
-    News,
-    Image,
-    Video,
-    /// A part that nobody here knows.
-    Other,
-}
-
-impl Part {
-    /// The most pictures, films or languages of one page.
-    const MOST: usize = 1_000;
-
-    /// The part that the element opens.
-    fn of(tag: &Tag<'_>, page: &mut SitemapUrl) -> Option<Self> {
-        match tag.local() {
-            "news" => Some(Self::News),
-            "image" => Some(Self::Image),
-            "video" => {
-                if page.videos.len() < Self::MOST {
-                    page.videos.push(Video::default());
-                }
-                Some(Self::Video)
-            }
-            "PageMap" | "mobile" => Some(Self::Other),
-            _ => None,
-        }
-    }
-
-    fn is_closed_by(self, name: &str) -> bool {
-        let own = match self {
-            Self::Page => return false,
-            Self::News => "news",
-            Self::Image => "image",
-            Self::Video => "video",
-            Self::Other => return matches!(local(name), "PageMap" | "mobile"),
-        };
-        local(name) == own
-    }
-}
-
-/// The kind of the document, by its root element.
-fn root(scanner: &mut Scanner<'_>) -> Result<&'static str, SitemapError> {
-    loop {
-        match scanner.next() {
-            Node::Open(tag) => {
-                return match tag.local().to_ascii_lowercase().as_str() {
-                    "urlset" => Ok("urlset"),
-                    "sitemapindex" => Ok("sitemapindex"),
-                    "html" | "head" | "body" => Err(SitemapError::HtmlNotSitemap),
-                    _ => Err(SitemapError::NotASitemap),
-                };
-            }
-            Node::Text(_) | Node::Close(_) => {}
-            Node::End => return Err(SitemapError::NotASitemap),
-        }
-    }
-}
-
-/// The text directly in an element; elements that hold others, as `news:news`, have none.
-fn text_of(scanner: &mut Scanner<'_>, tag: &Tag<'_>) -> Option<String> {
-    let mut text = String::new();
-    if tag.empty {
-        return None;
-    }
-    loop {
-        let at = scanner.position();
-        match scanner.next() {
-            Node::Text(more) => text.push_str(&more),
-            Node::Close(name) if name == tag.name => break,
-            Node::Open(_) | Node::Close(_) => {
-                scanner.go_to(at);
-                break;
-            }
-            Node::End => break,
-        }
-    }
-    let text = text::one_line(&text);
-    (!text.is_empty()).then_some(text)
-}
-
 impl Sitemap {
     fn field(&mut self, page: &mut SitemapUrl, part: Part, tag: &Tag<'_>, text: Option<String>) {
         if tag.kind() == "link" && page.alternates.len() < Part::MOST {
             let language = tag.attribute("hreflang");
-            let url = tag.attribute("href").filter(|url| is_web(url));
+            let url = tag.attribute("href");
             page.alternates.extend(url.map(|url| Alternate { language, url }));
         }
         let Some(text) = text else { return };
         match (part, &*tag.kind()) {
-            (Part::Page, "loc") => page.loc = text,
+            (Part::Page, "loc") if page.loc.is_empty() => page.loc = text,
+            (Part::Page, "loc") => self.warn("second_loc", &text),
             (Part::Page, "lastmod") => {
                 page.lastmod = self.date(&text);
                 page.newest = page.newest.max(date::latest(&text));
@@ -397,7 +329,7 @@ impl Sitemap {
             "title" => video.title = Some(text::plain(text)),
             "content_loc" => video.url = Some(text.to_owned()),
             "player_loc" => drop(video.url.get_or_insert_with(|| text.to_owned())),
-            "publication_date" => video.published = date::parse(text),
+            "publication_date" => video.published = self.date(text),
             _ => {}
         }
     }
@@ -406,24 +338,54 @@ impl Sitemap {
         let at = date::parse(text);
         if at.is_none() {
             self.warn("bad_date", text);
+        } else if !date::is_regular(text) {
+            self.warn("odd_date", text);
         }
         at
     }
 
     /// Takes what was read of an item; one without an address is left out.
-    fn add(&mut self, page: Option<SitemapUrl>, stray: &mut String, root: &str) {
+    fn add(
+        &mut self,
+        page: Option<SitemapUrl>,
+        stray: &mut String,
+        item: Item,
+        base: Option<&Url>,
+    ) {
         let stray = std::mem::take(stray);
         let Some(mut page) = page else { return };
         if page.loc.is_empty() {
             page.loc = text::one_line(&stray);
         }
-        if !is_web(&page.loc) {
-            self.warn("bad_url", &page.loc);
-        } else if root == "sitemapindex" {
-            self.children.push(Child { loc: page.loc, lastmod: page.lastmod, newest: page.newest });
-        } else {
-            self.urls.push(page);
+        let Some(loc) = self.joined(base, std::mem::take(&mut page.loc)) else { return };
+        if item == Item::Sitemap {
+            self.children.push(Child { loc, lastmod: page.lastmod, newest: page.newest });
+            return;
         }
+        let images = std::mem::take(&mut page.images).into_iter();
+        page.images = images.filter_map(|image| self.joined(base, image)).collect();
+        for video in &mut page.videos {
+            video.url = video.url.take().and_then(|url| self.joined(base, url));
+        }
+        let alternates = std::mem::take(&mut page.alternates).into_iter();
+        let alternate = |Alternate { language, url }| {
+            Some(Alternate { language, url: self.joined(base, url)? })
+        };
+        page.alternates = alternates.filter_map(alternate).collect();
+        self.urls.push(SitemapUrl { loc, ..page });
+    }
+
+    /// The address as it is written, or made absolute; what is none is told.
+    fn joined(&mut self, base: Option<&Url>, address: String) -> Option<String> {
+        if is_web(&address) {
+            return Some(address);
+        }
+        let is_one = !address.is_empty() && !address.contains(char::is_whitespace);
+        let joined = base.filter(|_| is_one).and_then(|base| base.join(&address).ok());
+        let joined = joined.map(String::from).filter(|joined| is_web(joined));
+        let code = if joined.is_some() { "relative_url" } else { "bad_url" };
+        self.warn(code, &address);
+        joined
     }
 
     fn is_full(&mut self, limits: &Limits) -> bool {
@@ -435,9 +397,12 @@ impl Sitemap {
     }
 
     fn warn(&mut self, code: &'static str, detail: &str) {
-        const MOST: usize = 50;
-        if self.warnings.len() < MOST {
-            self.warnings.push(Warning { code, detail: detail.chars().take(100).collect() });
+        match self.warnings.iter_mut().find(|known| known.code == code) {
+            Some(known) => known.count = known.count.saturating_add(1),
+            None => {
+                let detail = detail.chars().take(100).collect();
+                self.warnings.push(Warning { code, message: advice(code), detail, count: 1 });
+            }
         }
     }
 }
@@ -460,11 +425,16 @@ mod tests {
     use super::*;
 
     fn read(document: &str) -> Sitemap {
-        parse(document.as_bytes(), &Limits::default()).unwrap()
+        parse(document.as_bytes(), "", &Limits::default()).unwrap()
+    }
+
+    /// What was wrong, with how often.
+    fn told(sitemap: &Sitemap) -> Vec<(&str, u32)> {
+        sitemap.warnings.iter().map(|warning| (warning.code, warning.count)).collect()
     }
 
     fn code(document: &[u8]) -> &'static str {
-        parse(document, &Limits { bytes: 10_000, urls: 10 }).unwrap_err().code()
+        parse(document, "", &Limits { bytes: 10_000, urls: 10 }).unwrap_err().code()
     }
 
     const NEWS: &str = "<?xml version='1.0'?>\n<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>
@@ -593,9 +563,9 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         encoder.write_all(NEWS.as_bytes()).unwrap();
         let body = encoder.finish().unwrap();
-        assert_eq!(parse(&body, &Limits::default()).unwrap(), read(NEWS));
+        assert_eq!(parse(&body, "", &Limits::default()).unwrap(), read(NEWS));
         let small = Limits { bytes: 100, urls: 10 };
-        assert_eq!(parse(&body, &small).unwrap_err().code(), "too_large");
+        assert_eq!(parse(&body, "", &small).unwrap_err().code(), "too_large");
         assert_eq!(code(&body[..50]), "malformed");
     }
 
@@ -609,8 +579,53 @@ mod tests {
     #[test]
     fn addresses_beyond_the_limit_are_left_out() {
         let body = "<urlset>".to_owned() + &"<url><loc>https://example.com/</loc></url>".repeat(9);
-        let sitemap = parse(body.as_bytes(), &Limits { bytes: 10_000, urls: 3 }).unwrap();
+        let sitemap = parse(body.as_bytes(), "", &Limits { bytes: 10_000, urls: 3 }).unwrap();
         assert_eq!((sitemap.urls.len(), sitemap.warnings[0].code), (3, "too_many_urls"));
+        let all = body + "</urlset>";
+        let sitemap = parse(all.as_bytes(), "", &Limits { bytes: 10_000, urls: 9 }).unwrap();
+        assert_eq!((sitemap.urls.len(), told(&sitemap)), (9, vec![]));
+    }
+
+    #[test]
+    fn relative_addresses_are_those_of_the_sitemap() {
+        let body = "<urlset><url><loc>/s/rel</loc><image:image><image:loc>a.jpg</image:loc></image:image>\
+                    <xhtml:link hreflang='de' href='de'/></url><url><loc>ftp://example.com/</loc></url>\
+                    <url><loc>no address</loc></url></urlset>";
+        let base = "https://example.com/maps/news.xml";
+        let sitemap = parse(body.as_bytes(), base, &Limits::default()).unwrap();
+        let [page] = sitemap.urls.as_slice() else { panic!("{:?}", sitemap.urls) };
+        assert_eq!(page.loc, "https://example.com/s/rel");
+        assert_eq!(page.images, ["https://example.com/maps/a.jpg"]);
+        assert_eq!(page.alternates[0].url, "https://example.com/maps/de");
+        assert_eq!(told(&sitemap), [("relative_url", 3), ("bad_url", 2)]);
+        let rss = "<rss version='2.0'><channel><item><link>/a</link></item></channel></rss>";
+        let sitemap = parse(rss.as_bytes(), base, &Limits::default()).unwrap();
+        assert_eq!(sitemap.urls[0].loc, "https://example.com/a");
+    }
+
+    #[test]
+    fn every_repair_is_told() {
+        let sitemap = read(
+            "<URLSET><URL><LOC>https://example.com/a</LOC><loc>https://example.com/b</loc></URL>\
+             <sitemap><loc>https://example.com/1.xml</loc></sitemap>\
+             <url><loc>https://example.com/c</loc><lastmod>2024-2-30</lastmod>\
+             <video:video><video:publication_date>soon</video:publication_date></video:video></url>\
+             <url><loc>https://example.com/d</loc></URLSET>",
+        );
+        let locs: Vec<_> = sitemap.urls.iter().map(|page| page.loc.as_str()).collect();
+        assert_eq!(
+            locs,
+            ["https://example.com/a", "https://example.com/c", "https://example.com/d"]
+        );
+        assert_eq!(sitemap.children[0].loc, "https://example.com/1.xml");
+        let expected = [("second_loc", 1), ("misplaced", 1), ("odd_date", 1), ("bad_date", 1)];
+        assert_eq!(told(&sitemap), expected);
+        let index = read(
+            "<sitemapindex><url><loc>https://example.com/a</loc></url>\
+             <sitemap><loc>https://example.com/1.xml</loc></sitemap></sitemapindex>",
+        );
+        assert_eq!((index.urls.len(), index.children.len()), (1, 1));
+        assert_eq!(told(&index), [("misplaced", 1)]);
     }
 
     #[test]
@@ -630,7 +645,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_end_well(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(sitemap) = parse(&bytes, &Limits::default()) {
+            if let Ok(sitemap) = parse(&bytes, "", &Limits::default()) {
                 prop_assert!(sitemap.urls.len() <= bytes.len());
             }
         }
@@ -643,7 +658,7 @@ mod tests {
             ]), 0..30),
         ) {
             let document = format!("<urlset>{}", pieces.concat());
-            let sitemap = parse(document.as_bytes(), &Limits::default()).unwrap();
+            let sitemap = parse(document.as_bytes(), "", &Limits::default()).unwrap();
             prop_assert!(sitemap.children.is_empty());
             prop_assert!(sitemap.urls.iter().all(|page| page.loc.starts_with("https://")));
         }

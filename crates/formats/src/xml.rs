@@ -170,7 +170,7 @@ impl<'a> Scanner<'a> {
 
     /// What stands in the document between two places.
     pub(crate) fn slice(&self, start: usize, end: usize) -> &'a str {
-        self.document.get(start..end).unwrap_or_default()
+        self.document.get(start..end.min(self.document.len())).unwrap_or_default()
     }
 
     /// What is left to walk.
@@ -309,7 +309,7 @@ impl<'a> Scanner<'a> {
             self.go_to(self.document.len());
             return Node::End;
         }
-        self.noted.bare_bracket = true;
+        self.noted.bare_bracket.note(self.slice(start, self.document.len()));
         self.go_to(start + 1);
         Node::Text(Cow::Borrowed("<"))
     }

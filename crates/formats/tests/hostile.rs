@@ -26,7 +26,7 @@ fn a_document_that_is_too_large_is_not_looked_at() {
     let list = "<outline>".repeat(33 << 17);
     assert_eq!(opml::parse(list.as_bytes()).unwrap_err().code(), "too_large");
     let limits = sitemap::Limits { bytes: 1_000, urls: 10 };
-    let error = sitemap::parse(repeated("<urlset>", "<url>").as_bytes(), &limits).unwrap_err();
+    let error = sitemap::parse(repeated("<urlset>", "<url>").as_bytes(), "", &limits).unwrap_err();
     assert_eq!(error.code(), "too_large");
 }
 
@@ -37,6 +37,9 @@ fn the_other_limits_hold_without_it() {
         ("<rss><channel>", "<a>", Err("too_deep")),
         ("<rss><channel><title>", "<b>", Err("too_deep")),
         ("{\"items\": ", "[", Err("too_deep")),
+        ("{", "\"a\":1,", Err("not_a_feed")),
+        ("{\"items\": [", "{},", Ok(limits.items)),
+        ("{\"title\": \"x\", \"items\": [{\"tags\": [1", ",1", Ok(0)),
         ("<rss", " a='b'", Err("not_a_feed")),
         ("<rss ", "a=\"", Err("not_a_feed")),
         ("<!DOCTYPE r [<!ENTITY a '&b;&b;'>]><rss><channel><title>", "&a;", Ok(0)),

@@ -15,7 +15,7 @@ use super::names::{half_day_word, month, named_zone};
 /// The longest text that is looked at: no date is longer, whatever its comments.
 const MAX_LEN: usize = 128;
 
-/// Reads a date as publishers write it; without a zone, or with one nobody knows, it is UTC.
+/// Reads a date as publishers write it; without a zone it is UTC, with one nobody knows it is `None`.
 ///
 /// ISO 8601 and its profiles, RFC 822 and its descendants, asctime, the usual ways of writing a
 /// date out, and Unix seconds or milliseconds. `3/4/2020` is `None`: it has two readings.
@@ -221,6 +221,11 @@ fn date(year: i64, month: i64, day: i64) -> Option<Date> {
     Some(Date(year * 365 + leaps + days_before - 719_468))
 }
 
+/// The number of the day with this date, counted from 1 January 1970.
+pub(super) fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
+    date(year, month, day).map(|date| date.0)
+}
+
 /// The year that is meant by one with this many digits.
 fn full_year(year: i64, digits: usize) -> i64 {
     match (digits, year) {
@@ -281,12 +286,15 @@ impl Clock {
 
     /// Takes an `am` or `p.m.` that follows.
     fn half_day(&mut self, at: &mut Cursor<'_>) {
-        let pm = match at.0.as_bytes() {
-            [b'a' | b'A', b'm' | b'M', ..] | [b'a' | b'A', b'.', b'm' | b'M', ..] => false,
-            [b'p' | b'P', b'm' | b'M', ..] | [b'p' | b'P', b'.', b'm' | b'M', ..] => true,
+        let rest = at.0.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '.');
+        let word = at.0.get(..at.0.len() - rest.len()).unwrap_or_default();
+        // The whole word: America and AMT are zones.
+        let pm = match word.replace('.', "").to_ascii_lowercase().as_str() {
+            "am" if !rest.starts_with('/') => false,
+            "pm" if !rest.starts_with('/') => true,
             _ => return,
         };
-        at.0 = at.0.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '.').trim_start();
+        at.0 = rest.trim_start();
         self.hour = match (self.hour, pm) {
             (12, false) => 0,
             (hour @ 1..12, true) => hour + 12,
@@ -296,11 +304,11 @@ impl Clock {
 }
 
 /// What is left to read.
-struct Cursor<'a>(&'a str);
+pub(super) struct Cursor<'a>(pub(super) &'a str);
 
 impl Cursor<'_> {
     /// A number of at least `min` and at most `max` digits; a longer run of digits is cut there.
-    fn number(&mut self, min: usize, max: usize) -> Option<i64> {
+    pub(super) fn number(&mut self, min: usize, max: usize) -> Option<i64> {
         let digits = self.0.bytes().take(max).take_while(u8::is_ascii_digit).count();
         let (number, rest) = self.0.split_at_checked(digits).filter(|_| digits >= min)?;
         let number = number.parse().ok()?;
@@ -308,7 +316,7 @@ impl Cursor<'_> {
         Some(number)
     }
 
-    fn eat(&mut self, any: &[char]) -> bool {
+    pub(super) fn eat(&mut self, any: &[char]) -> bool {
         let rest = self.0.strip_prefix(any);
         self.0 = rest.unwrap_or(self.0);
         rest.is_some()
@@ -319,18 +327,26 @@ impl Cursor<'_> {
     }
 }
 
-/// A zone, as seconds east of Greenwich; `None` when it starts like an offset and is not one.
+/// A zone, as seconds east of Greenwich; `None` when nobody knows it.
 fn zone(text: &str) -> Option<i32> {
     let (name, offset) = text.split_at_checked(text.find(['+', '-']).unwrap_or(text.len()))?;
     let known = named_zone(name.trim());
     if offset.is_empty() || known.is_some_and(|seconds| seconds != 0) {
-        return Some(known.unwrap_or(0));
+        return known;
     }
     let mut at = Cursor(offset);
     let sign = if at.eat(&['-']) { -1 } else { i64::from(at.eat(&['+'])) };
     let hours = at.number(1, 2)?;
     let minutes = if at.eat(&[':']) { at.number(1, 2)? } else { at.number(2, 2).unwrap_or(0) };
     i32::try_from(sign * (hours * 3_600 + minutes * 60)).ok()
+}
+
+/// Whether a word after the time can only be the name of a zone: `XYZ`, `America/New_York`.
+fn is_like_a_zone(word: &str) -> bool {
+    const WEEKDAYS: [&str; 7] = ["MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN"];
+    let is_short = (3..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase());
+    (is_short && !WEEKDAYS.iter().any(|day| word.starts_with(day)))
+        || word.split_once('/').is_some_and(|(area, place)| !area.is_empty() && !place.is_empty())
 }
 
 fn is_zone(word: &str) -> bool {
@@ -394,10 +410,7 @@ impl Written {
             '-' | '+' => Some(()),
             // Words have no digits in them, but for zones.
             _ if word.contains('\\') => None,
-            _ => {
-                self.take_name(word);
-                Some(())
-            }
+            _ => self.take_name(word),
         }
     }
 
@@ -461,20 +474,26 @@ impl Written {
         fresh.then_some(())
     }
 
-    fn take_name(&mut self, word: &str) {
+    fn take_name(&mut self, word: &str) -> Option<()> {
         if let Some(clock) = &mut self.clock {
             let mut at = Cursor(word);
             clock.half_day(&mut at);
             if at.0.len() < word.len() {
-                return;
+                return Some(());
             }
         }
         // A weekday may look like a month (`mar.` is a French Tuesday): the later name counts.
         if let Some(number) = month(word) {
             self.month = Some(number);
-        } else if self.clock.is_some() && self.zone.is_none() && is_zone(word) {
-            self.zone = zone(word);
+        } else if self.clock.is_some() && self.zone.is_none() {
+            if is_zone(word) {
+                self.zone = zone(word);
+            } else if is_like_a_zone(word) {
+                // Whose time it is cannot be told: an hour too many is no fact.
+                return None;
+            }
         }
+        Some(())
     }
 }
 
@@ -600,6 +619,10 @@ mod tests {
             "Sun, 16 Dec 2012 11:47:32 +zz:00",
             "Sun, Dec x 2012 11:47:32 GMT",
             "3/4/2020",
+            "Tue, 14 Jan 2020 10:00:00 XYZ",
+            "Tue, 14 Jan 2020 10:00:00 America/New_York",
+            "2020-01-14T10:00:00 Europe/Berlin",
+            "2020-01-14 10:00 QQQ",
             "Nov. 2020",
             "2026-01-01T26:00:00Z",
             "2026-01-01T10:62:00Z",

@@ -1,10 +1,11 @@
 //! What a publisher changed between two documents of a feed, and whether it said so. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::{Entry, Feed};
+use super::{Enclosure, Entry, Feed};
+use crate::date::Ts;
 
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,17 +46,29 @@ pub struct FieldChange {
 }
 
 /// The differences from one document to a later one, in the order of the later one and then of what
-/// is gone. Entries that moved off the end of the feed are no difference.
+/// is gone.
+///
+/// Entries that moved off the end of the feed are no difference; a feed that is empty now has
+/// withdrawn all it had.
 #[must_use]
 pub fn diff(before: &Feed, after: &Feed) -> Vec<Difference> {
     let old: HashMap<_, _> = before.entries.iter().map(|entry| (key(entry), entry)).collect();
-    let new: HashMap<_, _> = after.entries.iter().map(|entry| (key(entry), entry)).collect();
+    let new: HashSet<_> = after.entries.iter().map(key).collect();
+    // An entry may have a new id: then its page tells which one it was, if it has one of its own.
+    let (old_pages, new_pages) = (pages(before), pages(after));
+    let by_page = |entry: &Entry| {
+        let page = entry.link.as_deref()?;
+        new_pages.get(page)?.as_ref()?;
+        (*old_pages.get(page)?).filter(|was| !new.contains(key(was)))
+    };
     let mut found = Vec::new();
+    let mut kept: HashSet<_> = HashSet::new();
     for entry in &after.entries {
-        let Some(was) = old.get(key(entry)) else {
+        let Some(was) = old.get(key(entry)).copied().or_else(|| by_page(entry)) else {
             found.push(difference(Change::Added, entry, Vec::new()));
             continue;
         };
+        kept.insert(key(was));
         let fields = fields(was, entry);
         if !fields.is_empty() {
             let is_said = entry.updated != was.updated && entry.updated.is_some();
@@ -63,13 +76,24 @@ pub fn diff(before: &Feed, after: &Feed) -> Vec<Difference> {
             found.push(difference(change, entry, fields));
         }
     }
-    let last_kept = before.entries.iter().rposition(|entry| new.contains_key(key(entry)));
-    for entry in before.entries.iter().take(last_kept.unwrap_or(0)) {
-        if !new.contains_key(key(entry)) {
-            found.push(difference(Change::Withdrawn, entry, Vec::new()));
-        }
+    let last_kept = before.entries.iter().rposition(|entry| kept.contains(key(entry)));
+    let is_emptied = after.entries.is_empty();
+    let gone = if is_emptied { before.entries.len() } else { last_kept.unwrap_or(0) };
+    for entry in before.entries.iter().take(gone).filter(|entry| !kept.contains(key(entry))) {
+        found.push(difference(Change::Withdrawn, entry, Vec::new()));
     }
     found
+}
+
+/// The entry of each page; none where several share it.
+fn pages(feed: &Feed) -> HashMap<&str, Option<&Entry>> {
+    let mut pages = HashMap::new();
+    for entry in &feed.entries {
+        if let Some(link) = entry.link.as_deref() {
+            pages.entry(link).and_modify(|only| *only = None).or_insert(Some(entry));
+        }
+    }
+    pages
 }
 
 fn key(entry: &Entry) -> &str {
@@ -82,17 +106,36 @@ fn difference(change: Change, entry: &Entry, fields: Vec<FieldChange>) -> Differ
 }
 
 fn fields(before: &Entry, after: &Entry) -> Vec<FieldChange> {
-    let at = |entry: &Entry| entry.published.map(|at| at.to_string());
-    let pairs = [
-        ("title", before.title.clone(), after.title.clone()),
-        ("link", before.link.clone(), after.link.clone()),
-        ("published", at(before), at(after)),
-        ("summary", before.summary.clone(), after.summary.clone()),
-        ("content", before.content.clone(), after.content.clone()),
-        ("author", before.byline.clone(), after.byline.clone()),
-    ];
-    let changed = pairs.into_iter().filter(|(_, before, after)| before != after);
-    changed.map(|(field, before, after)| FieldChange { field, before, after }).collect()
+    let (was, is) = (values(before), values(after));
+    let changed = was.into_iter().zip(is).filter(|((_, was), (_, is))| was != is);
+    changed.map(|((field, before), (_, after))| FieldChange { field, before, after }).collect()
+}
+
+/// What an entry says, field by field.
+fn values(entry: &Entry) -> [(&'static str, Option<String>); 10] {
+    let date = |at: Option<Ts>, raw: &Option<String>| match at {
+        Some(at) => Some(at.to_string()),
+        None => raw.clone(),
+    };
+    let list = |parts: Vec<String>| (!parts.is_empty()).then(|| parts.join(", "));
+    let names = entry.authors.iter().filter_map(|author| author.name.clone());
+    let file = |file: &Enclosure| {
+        let kind = file.mime.as_deref().unwrap_or("unknown type");
+        let length = file.length.map_or("unknown".to_owned(), |length| length.to_string());
+        format!("{} ({kind}, {length} bytes)", file.url)
+    };
+    [
+        ("id", entry.id.clone()),
+        ("title", entry.title.clone()),
+        ("link", entry.link.clone()),
+        ("published", date(entry.published, &entry.published_raw)),
+        ("updated", date(entry.updated, &entry.updated_raw)),
+        ("summary", entry.summary.clone()),
+        ("content", entry.content.clone()),
+        ("author", entry.byline.clone().or_else(|| list(names.collect()))),
+        ("categories", list(entry.categories.clone())),
+        ("enclosures", list(entry.enclosures.iter().map(file).collect())),
+    ]
 }
 
 #[cfg(test)]
@@ -135,9 +178,53 @@ mod tests {
             ("4", Change::Withdrawn),
         ];
         assert_eq!(seen, expected);
+        let of_three: Vec<_> = found[1].fields.iter().map(|field| field.field).collect();
+        assert_eq!(of_three, ["title", "updated"]);
         let fields = &found[2].fields;
         assert_eq!((fields.len(), fields[0].field), (1, "title"));
         assert_eq!(fields[0].before.as_deref(), Some("two"));
         assert_eq!(diff(&before, &before), []);
+    }
+
+    fn item(inside: &str) -> Feed {
+        let document = format!("<rss><channel><item>{inside}</item></channel></rss>");
+        parse(document.as_bytes(), None, "", &Limits::default()).unwrap()
+    }
+
+    #[test]
+    fn categories_and_files_are_part_of_what_an_entry_says() {
+        let before =
+            item("<guid>1</guid><category>a</category><enclosure url='http://e.example/1'/>");
+        let after = item(
+            "<guid>1</guid><category>b</category>\
+             <enclosure url='http://e.example/1' type='audio/mpeg' length='9'/>",
+        );
+        let found = diff(&before, &after);
+        let fields: Vec<_> = found[0].fields.iter().map(|field| field.field).collect();
+        assert_eq!(
+            (fields, found[0].change),
+            (vec!["categories", "enclosures"], Change::Rewritten)
+        );
+        let file = found[0].fields[1].after.as_deref();
+        assert_eq!(file, Some("http://e.example/1 (audio/mpeg, 9 bytes)"));
+    }
+
+    #[test]
+    fn a_feed_that_was_emptied_has_withdrawn_everything() {
+        let before = feed(&[("2", "two", "2020-01-02"), ("1", "one", "2020-01-01")]);
+        let found = diff(&before, &feed(&[]));
+        assert!(found.len() == 2 && found.iter().all(|gone| gone.change == Change::Withdrawn));
+        // Where all is new, the old may have moved off the end.
+        let found = diff(&before, &feed(&[("3", "three", "2020-01-03")]));
+        assert_eq!((found.len(), found[0].change), (1, Change::Added));
+    }
+
+    #[test]
+    fn an_entry_with_a_new_id_is_known_by_its_page() {
+        let before = item("<guid>1</guid><link>http://e.example/</link>");
+        let after = item("<guid>2</guid><link>http://e.example/</link>");
+        let found = diff(&before, &after);
+        assert_eq!((found.len(), found[0].change), (1, Change::Rewritten));
+        assert_eq!(found[0].fields[0].field, "id");
     }
 }

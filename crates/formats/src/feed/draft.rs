@@ -1,6 +1,7 @@
 //! How the fields of an entry come together when several elements compete for one.
 
 use super::people::people;
+use super::warning::Fault;
 use super::{Author, Enclosure, Entry};
 use crate::date::{self, Ts};
 use crate::xml::text;
@@ -35,8 +36,12 @@ impl<T> Ranked<T> {
     }
 }
 
-/// The most categories, files or authors that one entry or feed can have.
-const MOST: usize = 200;
+/// The most categories, files or authors that one entry or feed can have. One more is taken in while
+/// it is read, to know that there was one.
+pub(super) const MOST: usize = 200;
+
+/// What was wrong with an entry, each with the first case.
+pub(super) type Faults = Vec<(Fault, String)>;
 
 /// Who made something, while it is read: only those named in the best way are kept.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +60,7 @@ impl Makers {
     }
 
     pub(super) fn add(&mut self, rank: u8, author: Author) {
-        if self.named.len() < MOST && author != Author::default() {
+        if self.named.len() <= MOST && author != Author::default() {
             self.named.push((rank, author));
         }
     }
@@ -91,13 +96,19 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The entry, and those of its dates that cannot be read.
-    pub(super) fn finish(self) -> (Entry, Vec<String>) {
-        let mut unread = Vec::new();
-        let (published, published_raw) = dated(self.published.take(), &mut unread);
-        let (updated, updated_raw) = dated(self.updated.take(), &mut unread);
-        let (byline, authors) = self.makers.take();
+    /// The entry, and what was wrong with it.
+    pub(super) fn finish(self) -> (Entry, Faults) {
+        let mut faults = Faults::new();
+        let (published, published_raw) = dated(self.published.take(), &mut faults);
+        let (updated, updated_raw) = dated(self.updated.take(), &mut faults);
+        // One date may be meant for both.
+        faults.dedup_by(|second, first| second.1 == first.1);
+        let (byline, mut authors) = self.makers.take();
         let longer = self.longer.take().filter(|_| self.summary.is_of(0));
+        let mut entry = self.entry;
+        keep_most(&mut authors, "authors", &mut faults);
+        keep_most(&mut entry.categories, "categories", &mut faults);
+        keep_most(&mut entry.enclosures, "enclosures", &mut faults);
         let entry = Entry {
             id: self.id.take(),
             link: self.link.take(),
@@ -111,9 +122,9 @@ impl Draft {
             published_raw,
             updated,
             updated_raw,
-            ..self.entry
+            ..entry
         };
-        (entry, unread)
+        (entry, faults)
     }
 
     /// A text that describes the entry besides its description.
@@ -154,17 +165,29 @@ impl Draft {
 }
 
 /// A date as it was written, and read.
-pub(super) fn dated(raw: Option<String>, unread: &mut Vec<String>) -> (Option<Ts>, Option<String>) {
+pub(super) fn dated(raw: Option<String>, faults: &mut Faults) -> (Option<Ts>, Option<String>) {
     let at = raw.as_deref().and_then(date::parse);
-    if let (Some(raw), None) = (&raw, at) {
-        unread.push(raw.clone());
+    if let Some(raw) = &raw {
+        match at {
+            None => faults.push((Fault::BadDate, raw.clone())),
+            Some(_) if !date::is_regular(raw) => faults.push((Fault::OddDate, raw.clone())),
+            Some(_) => {}
+        }
     }
     (at, raw)
 }
 
+/// Leaves out what is more than can be kept, and tells it.
+pub(super) fn keep_most<T>(parts: &mut Vec<T>, what: &str, faults: &mut Faults) {
+    if parts.len() > MOST {
+        parts.truncate(MOST);
+        faults.push((Fault::TooManyParts, what.to_owned()));
+    }
+}
+
 /// Adds a file, once.
 pub(super) fn add_file(files: &mut Vec<Enclosure>, file: Enclosure) {
-    if files.len() < MOST && files.iter().all(|known| known.url != file.url) {
+    if files.len() <= MOST && files.iter().all(|known| known.url != file.url) {
         files.push(file);
     }
 }
@@ -180,7 +203,7 @@ pub(super) struct Link {
 /// Adds a category, once.
 pub(super) fn file_under(categories: &mut Vec<String>, category: Option<String>) {
     let category = category.map(|category| text::plain(&category)).unwrap_or_default();
-    if !category.is_empty() && categories.len() < MOST && !categories.contains(&category) {
+    if !category.is_empty() && categories.len() <= MOST && !categories.contains(&category) {
         categories.push(category);
     }
 }

@@ -59,7 +59,10 @@ impl<'a> Walk<'a> {
             (Ns::Media, "title") => draft.title.offer(2, leaf.title(tag, false)),
             (Ns::Core | Ns::Atom, "link") => match self.link(tag, leaf) {
                 Some(link) => draft.related(link, if ns == Ns::Core { 0 } else { 3 }),
-                None => draft.link.offer(0, self.address(tag, leaf.line().as_deref())),
+                None => {
+                    self.is_after_link = tag.empty;
+                    draft.link.offer(0, self.address(tag, leaf.line().as_deref()));
+                }
             },
             (Ns::Core, "guid") => self.guid(draft, tag, leaf),
             (Ns::Core, "id") => {
@@ -111,7 +114,7 @@ impl<'a> Walk<'a> {
         in_file: bool,
     ) {
         let is_atom = self.feed.format == Format::Atom || ns == Ns::Atom;
-        let text = || {
+        let mut text = || {
             let html = if is_atom { leaf.construct(tag) } else { leaf.html() };
             self.linked(tag, html)
         };

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::draft::{Link, Makers, Ranked, add_address, file_under, keywords};
+use super::draft::{
+    Faults, Link, Makers, Ranked, add_address, dated, file_under, keep_most, keywords,
+};
 use super::leaf::{Leaf, filled};
 use super::ns::Ns;
 use super::warning::Fault;
@@ -15,7 +17,7 @@ use crate::xml::{Tag, text};
 #[derive(Default)]
 pub(super) struct Head {
     title: Ranked<String>,
-    link: Ranked<String>,
+    pub(super) link: Ranked<String>,
     description: Ranked<String>,
     pub(super) language: Ranked<String>,
     generator: Ranked<String>,
@@ -45,12 +47,14 @@ impl Head {
         (feed.byline, feed.authors) = found.makers.take();
         let frequency = found.frequency.filter(|times| *times > 0.0).unwrap_or(1.0);
         feed.update_minutes = found.period.map(|period| minutes(f64::from(period) / frequency));
-        let mut unread = Vec::new();
-        (feed.published, _) = super::draft::dated(found.published.take(), &mut unread);
-        (feed.updated, _) = super::draft::dated(found.updated.take(), &mut unread);
-        unread.dedup();
-        for raw in unread {
-            feed.warn(Fault::BadDate, &raw);
+        let mut faults = Faults::new();
+        (feed.published, _) = dated(found.published.take(), &mut faults);
+        (feed.updated, _) = dated(found.updated.take(), &mut faults);
+        faults.dedup_by(|second, first| second.1 == first.1);
+        keep_most(&mut feed.authors, "authors", &mut faults);
+        keep_most(&mut feed.categories, "categories", &mut faults);
+        for (fault, detail) in faults {
+            feed.warn(fault, &detail);
         }
     }
 }
@@ -77,7 +81,11 @@ impl<'a> Walk<'a> {
                 Place::Feed
             }
             (Ns::Tombstones, "deleted-entry") => {
-                let at = tag.attribute("when").and_then(|when| date::parse(&when));
+                let when = tag.attribute("when");
+                let at = when.as_deref().and_then(date::parse);
+                if let (Some(when), None) = (when, at) {
+                    self.feed.warn(Fault::BadDate, &when);
+                }
                 let gone = tag.attribute("ref").map(|id| Deleted { id, at });
                 self.feed.deleted.extend(gone.filter(|_| self.has_room_for_deleted()));
                 Place::Other
@@ -162,14 +170,31 @@ impl<'a> Walk<'a> {
                     self.feed.warn(Fault::BadNumber, &leaf.line().unwrap_or_default());
                 }
             }
-            (Ns::Syndication, "updateperiod") => {
-                self.head.period = period(&leaf.line().unwrap_or_default());
-            }
-            (Ns::Syndication, "updatefrequency") => self.head.frequency = leaf.number(),
-            (Ns::Syndication, "updatebase") => {
-                self.feed.update_base = leaf.line().as_deref().and_then(date::parse);
-            }
+            (Ns::Syndication, name) => self.syndication(name, leaf),
             _ => {}
+        }
+    }
+
+    /// The syndication module: a period, how often in it, and from when on.
+    fn syndication(&mut self, name: &str, leaf: &Leaf<'a>) {
+        let Some(line) = leaf.line() else { return };
+        let fault = match name {
+            "updateperiod" => {
+                self.head.period = period(&line);
+                self.head.period.is_none().then_some(Fault::BadValue)
+            }
+            "updatefrequency" => {
+                self.head.frequency = leaf.number();
+                self.head.frequency.is_none().then_some(Fault::BadNumber)
+            }
+            "updatebase" => {
+                self.feed.update_base = date::parse(&line);
+                self.feed.update_base.is_none().then_some(Fault::BadDate)
+            }
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            self.feed.warn(fault, &line);
         }
     }
 
@@ -193,6 +218,7 @@ impl<'a> Walk<'a> {
     fn feed_link(&mut self, tag: &Tag<'a>, ns: Ns, leaf: &Leaf<'a>) {
         let Some(link) = self.link(tag, leaf) else {
             let link = self.address(tag, leaf.line().as_deref());
+            self.is_after_link = tag.empty;
             self.head.link.offer(0, link);
             return;
         };
@@ -233,6 +259,10 @@ impl<'a> Walk<'a> {
 
     /// A child of an image, a person, or a list of hours or days.
     pub(super) fn part_element(&mut self, tag: &Tag<'a>, place: Place) -> Result<(), FeedError> {
+        if place == Place::Source && tag.kind() == "author" {
+            self.push(tag, Place::Person);
+            return Ok(());
+        }
         let leaf = self.leaf(tag)?;
         if place == Place::Source && tag.kind() == "link" {
             self.source.url = self.link(tag, &leaf).map(|link| link.href);
@@ -257,10 +287,11 @@ impl<'a> Walk<'a> {
                 Some(_) => {}
                 None => self.feed.warn(Fault::BadNumber, &line),
             },
-            (Place::SkipDays, _) => {
-                let day = weekday(&line).filter(|day| !self.feed.skip_days.contains(day));
-                self.feed.skip_days.extend(day);
-            }
+            (Place::SkipDays, _) => match weekday(&line) {
+                Some(day) if !self.feed.skip_days.contains(&day) => self.feed.skip_days.push(day),
+                Some(_) => {}
+                None => self.feed.warn(Fault::BadValue, &line),
+            },
             _ => {}
         }
         Ok(())

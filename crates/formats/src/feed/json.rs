@@ -1,248 +1,358 @@
 //! JSON Feed 1.0 and 1.1, and what publishers take for it.
 //!
-//! The document is cut into its members first and each is read by itself, so that a member that
-//! cannot be read, or a document that ends too early, costs no other.
+//! A field that cannot be read costs that field. One of the wrong shape is used where it is plain
+//! what is meant. Either is told.
 
 use std::ops::Range;
 
 use ::url::Url;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::draft::{Draft, add_address, file_under};
-use super::leaf::filled;
+use super::draft::{Draft, Faults, add_address, file_under};
+use super::leaf::{cut, filled};
+use super::values::{Object, Pieces, member, members, note_gaps, value};
 use super::warning::Fault;
 use super::{Author, Enclosure, Feed, FeedError, Format, Limits, absolute, html};
-use crate::xml::text;
+use crate::xml::text::{self, Seen};
 
-type Object = Map<String, Value>;
+const FEED: [&str; 13] = [
+    "version",
+    "title",
+    "home_page_url",
+    "feed_url",
+    "description",
+    "language",
+    "icon",
+    "favicon",
+    "next_url",
+    "expired",
+    "authors",
+    "author",
+    "hubs",
+];
+
+const ITEM: [&str; 16] = [
+    "id",
+    "url",
+    "external_url",
+    "title",
+    "summary",
+    "content_html",
+    "content_text",
+    "image",
+    "banner_image",
+    "date_published",
+    "date_modified",
+    "authors",
+    "author",
+    "language",
+    "tags",
+    "attachments",
+];
 
 pub(super) fn parse(
     document: &str,
     base: Option<&Url>,
     limits: &Limits,
 ) -> Result<Feed, FeedError> {
-    let start = document.find('{').unwrap_or_default();
-    let outer = Pieces::of(document, start, b'{', limits.depth)?;
-    let mut object = Object::new();
-    let mut items = None;
-    let mut bad = Vec::new();
-    for piece in &outer.pieces {
-        let Some((key, value)) = member(document, piece) else { continue };
-        if key == "items" && document.as_bytes().get(value.start) == Some(&b'[') {
-            items = Some(Pieces::of(document, value.start, b'[', limits.depth)?);
-            continue;
-        }
-        match serde_json::from_str(document.get(value).unwrap_or_default()) {
-            Ok(value) => drop(object.insert(key, value)),
-            Err(_) => bad.push(key),
+    let whole = document.find('{').unwrap_or_default()..document.len();
+    let (mut object, mut items) = (Object::new(), None);
+    let (mut bad, mut mended) = (Vec::new(), Seen::default());
+    let mut pieces = Pieces::of(document, &whole, limits.depth);
+    for piece in pieces.by_ref() {
+        match member(document, &piece) {
+            Some((key, at)) if key == "items" => items = Some(at),
+            Some((key, at)) if FEED.contains(&key.as_str()) => {
+                match value(document, &at, 2, &mut mended) {
+                    Some(value) => drop(object.insert(key, value)),
+                    None => bad.push(key),
+                }
+            }
+            Some(_) => {}
+            None => mended.note(document.get(piece).unwrap_or_default()),
         }
     }
-    let says_so = string(&object, "version").is_some_and(|says| says.contains("jsonfeed.org"));
-    if items.is_none() && !says_so {
+    if pieces.is_too_deep {
+        return Err(FeedError::TooDeep(limits.depth));
+    }
+    note_gaps(&pieces, &mut mended);
+    let bracket = items.as_ref().and_then(|at| document.as_bytes().get(at.start));
+    let mut fields = Fields { object: &object, base, limit: limits.text, faults: Faults::new() };
+    let says_so = fields.string("version").is_some_and(|says| says.contains("jsonfeed.org"));
+    if bracket != Some(&b'[') && !says_so {
         return Err(FeedError::NotAFeed);
     }
-    let items = items.unwrap_or_default();
-    if !outer.is_whole && items.pieces.is_empty() && !object.contains_key("title") {
-        return Err(FeedError::Malformed("it ends before its first item".to_owned()));
+    fields.faults.clear();
+    let mut feed = head(&mut fields);
+    for (fault, detail) in fields.faults {
+        feed.warn(fault, &detail);
     }
-    let mut feed = head(&object, base);
     for key in bad {
         feed.warn(Fault::BadType, &key);
     }
-    if !outer.is_whole {
+    if !pieces.is_whole {
         feed.warn(Fault::Truncated, "items");
     }
-    read_items(document, &items, &mut feed, base, limits);
+    if bracket != Some(&b'[') {
+        feed.warn(Fault::BadType, "items");
+    }
+    let reading = Reading { document, base, limits };
+    if let Some(at) = items {
+        reading.items(&at, bracket == Some(&b'{'), &mut feed, &mut mended);
+    }
+    feed.warn_of(Fault::BadJson, &mended.first, mended.count as usize);
+    if !pieces.is_whole && feed.entries.is_empty() && feed.title.is_none() {
+        return Err(FeedError::Malformed("it ends before its first item".to_owned()));
+    }
     Ok(feed)
 }
 
-fn read_items(
-    document: &str,
-    items: &Pieces,
-    feed: &mut Feed,
-    base: Option<&Url>,
-    limits: &Limits,
-) {
-    if items.pieces.len() > limits.items {
-        feed.warn(Fault::TooManyItems, &limits.items.to_string());
-    }
-    for piece in items.pieces.iter().take(limits.items) {
-        let text = document.get(piece.clone()).unwrap_or_default();
-        let Ok(Value::Object(item)) = serde_json::from_str(text) else {
-            feed.warn(Fault::BadItem, text);
-            continue;
-        };
-        for key in ["id", "title", "url"] {
-            if item.get(key).is_some_and(|value| !value.is_string() && !value.is_null()) {
-                feed.warn(Fault::BadType, key);
-            }
+struct Reading<'a> {
+    document: &'a str,
+    base: Option<&'a Url>,
+    limits: &'a Limits,
+}
+
+impl Reading<'_> {
+    /// Reads the items of a list. In place of it there may be one item, or an object whose members
+    /// are the items.
+    fn items(&self, at: &Range<usize>, is_object: bool, feed: &mut Feed, mended: &mut Seen) {
+        if is_object && !members(self.document, at, &ITEM, &mut Seen::default()).read.is_empty() {
+            return self.item(at, feed, mended);
         }
-        let (mut entry, unread_dates) = draft(&item, base, limits).finish();
-        entry.raw = piece.clone();
-        for date in unread_dates {
-            feed.warn(Fault::BadDate, &date);
+        let mut pieces = Pieces::of(self.document, at, usize::MAX);
+        for piece in pieces.by_ref() {
+            if feed.entries.len() >= self.limits.items {
+                feed.warn(Fault::TooManyItems, &self.limits.items.to_string());
+                return;
+            }
+            let item = if is_object {
+                member(self.document, &piece).map_or(piece, |(_, item)| item)
+            } else {
+                piece
+            };
+            self.item(&item, feed, mended);
+        }
+        note_gaps(&pieces, mended);
+    }
+
+    fn item(&self, at: &Range<usize>, feed: &mut Feed, mended: &mut Seen) {
+        let text = self.document.get(at.clone()).unwrap_or_default();
+        let found = members(self.document, at, &ITEM, mended);
+        let is_lost = found.read.is_empty() && !found.bad.is_empty();
+        if is_lost || !text.starts_with('{') {
+            feed.warn(Fault::BadItem, text);
+            return;
+        }
+        let object = &found.read;
+        let mut fields =
+            Fields { object, base: self.base, limit: self.limits.text, faults: Faults::new() };
+        let draft = draft(&mut fields);
+        let told = fields.faults;
+        let (mut entry, faults) = draft.finish();
+        entry.raw = at.clone();
+        for (fault, detail) in told.into_iter().chain(faults) {
+            feed.warn(fault, &detail);
+        }
+        for key in found.bad {
+            feed.warn(Fault::BadType, &key);
         }
         feed.entries.push(entry);
     }
 }
 
-/// The members of an object or a list, as they stand in the document.
-#[derive(Default)]
-struct Pieces {
-    pieces: Vec<Range<usize>>,
-    /// Whether its end was found.
-    is_whole: bool,
+/// The fields of an object, and what is wrong with them.
+struct Fields<'a> {
+    object: &'a Object,
+    base: Option<&'a Url>,
+    /// The most bytes of a text.
+    limit: usize,
+    faults: Faults,
 }
 
-impl Pieces {
-    /// Cuts what starts with this bracket; a piece that does not end is left out.
-    fn of(document: &str, start: usize, open: u8, max_depth: usize) -> Result<Self, FeedError> {
-        let bytes = document.as_bytes();
-        let mut found = Self::default();
-        if bytes.get(start) != Some(&open) {
-            return Ok(found);
-        }
-        let (mut at, mut piece, mut depth) = (start + 1, start + 1, 0_usize);
-        while let Some(b) = bytes.get(at) {
-            match b {
-                b'"' => match end_of_string(bytes, at) {
-                    Some(end) => at = end,
-                    None => break,
-                },
-                b'{' | b'[' if depth >= max_depth => return Err(FeedError::TooDeep(max_depth)),
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' if depth > 0 => depth -= 1,
-                b',' | b'}' | b']' if depth == 0 => {
-                    found.add(document, piece..at);
-                    piece = at + 1;
-                    if *b != b',' {
-                        found.is_whole = true;
-                        return Ok(found);
-                    }
+impl<'a> Fields<'a> {
+    fn wrong(&mut self, key: &str) {
+        self.faults.push((Fault::BadType, key.to_owned()));
+    }
+
+    /// A text, or a number or truth value where a text should be.
+    fn string(&mut self, key: &str) -> Option<String> {
+        match self.object.get(key)? {
+            Value::Null => None,
+            Value::String(text) => {
+                let trimmed = text.trim();
+                if trimmed.len() > self.limit {
+                    self.faults.push((Fault::TextCut, key.to_owned()));
                 }
-                _ => {}
+                filled(text::clean(cut(trimmed, self.limit).to_owned()))
             }
-            at += 1;
+            value => {
+                self.wrong(key);
+                scalar(value)
+            }
         }
-        // A list inside of what broke off: its last piece may be whole.
-        if open == b'{' && depth > 0 {
-            found.add(document, piece..bytes.len());
-        }
-        Ok(found)
     }
 
-    fn add(&mut self, document: &str, piece: Range<usize>) {
-        let text = document.get(piece.clone()).unwrap_or_default();
-        let start = piece.start + (text.len() - text.trim_start().len());
-        let end = start + text.trim().len();
-        if start < end {
-            self.pieces.push(start..end);
+    fn line(&mut self, key: &str) -> Option<String> {
+        filled(text::one_line(&self.string(key)?))
+    }
+
+    fn address(&mut self, key: &str) -> Option<String> {
+        let given = self.string(key)?;
+        self.absolute(&given)
+    }
+
+    fn absolute(&mut self, given: &str) -> Option<String> {
+        let found = absolute(self.base, given);
+        if found.is_none() && !given.trim().is_empty() {
+            self.faults.push((Fault::BadUrl, given.to_owned()));
         }
+        found
+    }
+
+    /// A list, or the one that stands in place of it.
+    fn list(&mut self, key: &str) -> &'a [Value] {
+        match self.object.get(key) {
+            None | Some(Value::Null) => &[],
+            Some(Value::Array(list)) => list,
+            Some(one) => {
+                self.wrong(key);
+                std::slice::from_ref(one)
+            }
+        }
+    }
+
+    /// The fields of an object in a field.
+    fn inside<T>(&mut self, object: &Object, read: impl FnOnce(&mut Fields<'_>) -> T) -> T {
+        let faults = std::mem::take(&mut self.faults);
+        let mut fields = Fields { object, base: self.base, limit: self.limit, faults };
+        let found = read(&mut fields);
+        self.faults = fields.faults;
+        found
+    }
+
+    /// Version 1.1 has a list of authors, 1.0 has one; either may stand where the other should, or
+    /// be a mere name. An author may be named in both.
+    fn authors(&mut self) -> Vec<Author> {
+        let mut found: Vec<Author> = Vec::new();
+        if matches!(self.object.get("author"), Some(Value::Array(_))) {
+            self.wrong("author");
+        }
+        let one = match self.object.get("author") {
+            None | Some(Value::Null) => &[],
+            Some(Value::Array(list)) => list.as_slice(),
+            Some(one) => std::slice::from_ref(one),
+        };
+        for value in self.list("authors").iter().chain(one) {
+            let author = match value {
+                Value::Object(author) => self.inside(author, |author| Author {
+                    name: author.line("name"),
+                    email: None,
+                    uri: author.address("url"),
+                }),
+                name => {
+                    self.wrong("author");
+                    Author { name: scalar(name), ..Author::default() }
+                }
+            };
+            if author != Author::default() && !found.contains(&author) {
+                found.push(author);
+            }
+        }
+        found
+    }
+
+    /// A file; its mere address will do.
+    fn attachment(&mut self, value: &Value) -> Option<Enclosure> {
+        let file = match value {
+            Value::Object(file) => self.inside(file, |file| {
+                let length = file.object.get("size_in_bytes").and_then(Value::as_u64);
+                let length = length.or_else(|| file.line("size_in_bytes")?.parse().ok());
+                Some(Enclosure { url: file.address("url")?, mime: file.line("mime_type"), length })
+            }),
+            address => {
+                self.wrong("attachments");
+                let url = scalar(address).and_then(|address| self.absolute(&address));
+                url.map(|url| Enclosure { url, ..Enclosure::default() })
+            }
+        };
+        if file.as_ref().is_none_or(|file| file.mime.is_none()) {
+            let detail = file.as_ref().map_or("attachments", |file| &file.url).to_owned();
+            self.faults.push((Fault::BadEnclosure, detail));
+        }
+        file
     }
 }
 
-/// Where the string that starts here ends.
-fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
-    let mut at = start + 1;
-    loop {
-        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes.get(at) == Some(&b'"') {
-            return Some(at);
-        }
-        at += 2;
-    }
-}
-
-/// The name of a member, and where its value is.
-fn member(document: &str, piece: &Range<usize>) -> Option<(String, Range<usize>)> {
-    let end = end_of_string(document.as_bytes(), piece.start).filter(|end| *end < piece.end)?;
-    let key = serde_json::from_str(document.get(piece.start..=end)?).ok()?;
-    let rest = document.get(end + 1..piece.end)?;
-    let value = rest.trim_start().strip_prefix(':')?.trim_start();
-    Some((key, piece.end - value.len()..piece.end))
-}
-
-fn head(object: &Object, base: Option<&Url>) -> Feed {
+fn head(object: &mut Fields<'_>) -> Feed {
     let mut feed = Feed::new(Format::Json);
-    let version = line(object, "version");
+    let version = object.line("version");
     feed.version = version.map(|version| version.rsplit('/').next().unwrap_or_default().to_owned());
-    feed.title = line(object, "title");
-    feed.link = address(object, "home_page_url", base);
-    feed.description = string(object, "description");
-    feed.language = line(object, "language");
-    feed.image = address(object, "icon", base).or_else(|| address(object, "favicon", base));
-    feed.self_link = address(object, "feed_url", base);
-    feed.paging.next = address(object, "next_url", base);
-    feed.paging.complete = object.get("expired").and_then(Value::as_bool).unwrap_or(false);
-    feed.authors = authors(object, base);
-    for hub in list(object, "hubs") {
-        let address = hub.as_object().and_then(|hub| address(hub, "url", base));
+    feed.title = object.line("title");
+    feed.link = object.address("home_page_url");
+    feed.description = object.string("description");
+    feed.language = object.line("language");
+    let (icon, favicon) = (object.address("icon"), object.address("favicon"));
+    feed.image = icon.or(favicon);
+    feed.self_link = object.address("feed_url");
+    feed.paging.next = object.address("next_url");
+    feed.paging.complete = match object.object.get("expired") {
+        Some(Value::Bool(expired)) => *expired,
+        None | Some(Value::Null) => false,
+        Some(other) => {
+            object.wrong("expired");
+            scalar(other).as_deref() == Some("true")
+        }
+    };
+    feed.authors = object.authors();
+    for hub in object.list("hubs") {
+        let address = match hub {
+            Value::Object(hub) => object.inside(hub, |hub| hub.address("url")),
+            other => {
+                object.wrong("hubs");
+                scalar(other).and_then(|hub| object.absolute(&hub))
+            }
+        };
         add_address(&mut feed.hubs, address);
     }
     feed
 }
 
-fn draft(item: &Object, base: Option<&Url>, limits: &Limits) -> Draft {
-    let capped = |mut text: String| {
-        text.truncate(text.floor_char_boundary(limits.text));
-        text
-    };
+fn draft(item: &mut Fields<'_>) -> Draft {
+    let base = item.base;
     let escaped = |text: String| text::escape(&text);
     let linked = |text: String| match base {
         Some(base) => html::absolute(&text, base).into_owned(),
         None => text,
     };
     let mut draft = Draft::default();
-    draft.id.offer(0, line(item, "id"));
-    draft.link.offer(0, address(item, "url", base));
-    draft.link.offer(1, address(item, "external_url", base));
-    draft.title.offer(0, line(item, "title"));
-    draft.summary.offer(0, string(item, "summary").map(escaped).map(capped));
-    draft.content.offer(0, string(item, "content_html").map(capped).map(linked));
-    draft.content.offer(1, string(item, "content_text").map(escaped).map(capped));
-    draft.image.offer(0, address(item, "image", base));
-    draft.image.offer(1, address(item, "banner_image", base));
-    draft.published.offer(0, line(item, "date_published"));
-    draft.updated.offer(0, line(item, "date_modified"));
-    for author in authors(item, base) {
+    draft.id.offer(0, item.line("id"));
+    draft.link.offer(0, item.address("url"));
+    draft.link.offer(1, item.address("external_url"));
+    draft.title.offer(0, item.line("title"));
+    draft.summary.offer(0, item.string("summary").map(escaped));
+    draft.content.offer(0, item.string("content_html").map(linked));
+    draft.content.offer(1, item.string("content_text").map(escaped));
+    draft.image.offer(0, item.address("image"));
+    draft.image.offer(1, item.address("banner_image"));
+    draft.published.offer(0, item.line("date_published"));
+    draft.updated.offer(0, item.line("date_modified"));
+    for author in item.authors() {
         draft.makers.add(0, author);
     }
-    draft.entry.language = line(item, "language");
-    for tag in list(item, "tags") {
+    draft.entry.language = item.line("language");
+    for tag in item.list("tags") {
+        if !tag.is_string() {
+            item.wrong("tags");
+        }
         file_under(&mut draft.entry.categories, scalar(tag));
     }
-    for attachment in list(item, "attachments").iter().filter_map(Value::as_object) {
-        if let Some(url) = address(attachment, "url", base) {
-            let length = attachment.get("size_in_bytes").and_then(Value::as_u64);
-            draft.enclose(Enclosure { url, mime: line(attachment, "mime_type"), length });
+    for value in item.list("attachments") {
+        if let Some(file) = item.attachment(value) {
+            draft.enclose(file);
         }
     }
     draft
-}
-
-/// Version 1.1 has a list of authors, 1.0 has one; either may stand where the other should, or be a
-/// mere name. An author may be named in both.
-fn authors(object: &Object, base: Option<&Url>) -> Vec<Author> {
-    let author = |value: &Value| match value {
-        Value::Object(author) => {
-            Author { name: line(author, "name"), email: None, uri: address(author, "url", base) }
-        }
-        name => Author { name: scalar(name), ..Author::default() },
-    };
-    let mut found: Vec<Author> = Vec::new();
-    for value in [object.get("authors"), object.get("author")].into_iter().flatten() {
-        let one = std::slice::from_ref(value);
-        for author in value.as_array().map_or(one, Vec::as_slice).iter().map(author) {
-            if author != Author::default() && !found.contains(&author) {
-                found.push(author);
-            }
-        }
-    }
-    found
-}
-
-fn list<'a>(object: &'a Object, key: &str) -> &'a [Value] {
-    object.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// A text, or a number or truth value where a text should be.
@@ -253,16 +363,4 @@ fn scalar(value: &Value) -> Option<String> {
         Value::Bool(truth) => Some(truth.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
-}
-
-fn string(object: &Object, key: &str) -> Option<String> {
-    scalar(object.get(key)?)
-}
-
-fn line(object: &Object, key: &str) -> Option<String> {
-    filled(text::one_line(&string(object, key)?))
-}
-
-fn address(object: &Object, key: &str, base: Option<&Url>) -> Option<String> {
-    absolute(base, &string(object, key)?)
 }

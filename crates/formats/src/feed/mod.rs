@@ -18,6 +18,8 @@ mod leaf;
 mod model;
 mod ns;
 mod people;
+mod root;
+mod values;
 mod warning;
 mod xml;
 
@@ -138,12 +140,8 @@ fn tell_ids(feed: &mut Feed) {
         .collect();
     let first = twice.first().map(|id| (*id).to_owned());
     let (twice, missing) = (twice.len(), feed.entries.iter().filter(|e| e.id.is_none()).count());
-    for _ in 0..twice {
-        feed.warn(Fault::DuplicateId, first.as_deref().unwrap_or_default());
-    }
-    for _ in 0..missing {
-        feed.warn(Fault::MissingId, "");
-    }
+    feed.warn_of(Fault::DuplicateId, first.as_deref().unwrap_or_default(), twice);
+    feed.warn_of(Fault::MissingId, "", missing);
 }
 
 impl Feed {
@@ -152,7 +150,13 @@ impl Feed {
     }
 
     fn warn(&mut self, fault: Fault, detail: &str) {
-        warning::note(&mut self.warnings, fault, detail);
+        self.warn_of(fault, detail, 1);
+    }
+
+    /// A fault that occurred so many times, none included.
+    fn warn_of(&mut self, fault: Fault, detail: &str, times: usize) {
+        let times = u32::try_from(times).unwrap_or(u32::MAX);
+        warning::note(&mut self.warnings, fault, detail, times);
     }
 }
 
@@ -166,6 +170,8 @@ fn absolute(base: Option<&Url>, address: &str) -> Option<String> {
         return Some(address.to_owned());
     }
     match Url::parse(address) {
+        // A script is no place to go to.
+        Ok(url) if matches!(url.scheme(), "javascript" | "vbscript") => None,
         Ok(_) => Some(address.to_owned()),
         Err(::url::ParseError::RelativeUrlWithoutBase) => match base {
             Some(base) => base.join(address).ok().map(String::from),
@@ -194,5 +200,7 @@ fn is_web(address: &str) -> bool {
 
 #[cfg(test)]
 mod pains;
+#[cfg(test)]
+mod repairs;
 #[cfg(test)]
 mod tests;

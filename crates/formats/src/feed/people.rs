@@ -5,11 +5,11 @@ use crate::xml::text;
 
 /// The people that a line names: one, or a list of them.
 ///
-/// A comma separates people only where every part is a full name: `Ada Lovelace, Grace Hopper` are
-/// two, `Lovelace, Ada` is one.
+/// A comma, an `and` or a stroke separates people only where every part is a full name: `Ada Lovelace,
+/// Grace Hopper` are two, `Lovelace, Ada` and `de la Cruz, Juana Ines` are one.
 pub(super) fn people(line: &str) -> Vec<Author> {
     let line = text::one_line(&text::unescape(line));
-    let is_odd = |b: u8| matches!(b, b';' | b',' | b'&' | b'(' | b'<' | b'@');
+    let is_odd = |b: u8| matches!(b, b';' | b',' | b'&' | b'(' | b'<' | b'@' | b'/' | b'|');
     if !line.is_empty() && !line.bytes().any(is_odd) && !line.contains(" and ") {
         return vec![Author { name: Some(line), ..Author::default() }];
     }
@@ -18,11 +18,20 @@ pub(super) fn people(line: &str) -> Vec<Author> {
             .then(|| parts.into_iter().filter_map(person).collect())
     };
     let by_semicolon = line.split(';').map(str::trim).filter(|part| !part.is_empty()).collect();
-    let by_comma = line.split([',', '&']).flat_map(|part| part.split(" and "));
+    let by_comma = line.split([',', '&', '|']).flat_map(|part| part.split(" and "));
+    let by_comma = by_comma.flat_map(|part| part.split(" / "));
     let by_comma = by_comma.map(str::trim).filter(|part| !part.is_empty()).collect();
     listed(by_semicolon, |_| true)
-        .or_else(|| listed(by_comma, is_full_name))
+        .or_else(|| listed(by_comma, is_full_name).filter(|_| !is_turned(&line)))
         .unwrap_or_else(|| person(&line).into_iter().collect())
+}
+
+/// Whether a line is one name, the family's before the comma: that starts with a particle.
+fn is_turned(line: &str) -> bool {
+    const PARTICLES: [&str; 12] =
+        ["van", "von", "de", "da", "di", "del", "della", "du", "la", "le", "el", "al"];
+    let first = line.split([' ', '-']).next().unwrap_or_default().to_lowercase();
+    line.matches(',').count() == 1 && PARTICLES.contains(&first.as_str())
 }
 
 fn is_full_name(part: &str) -> bool {
@@ -79,6 +88,11 @@ mod tests {
             ("Ada (staff)", Some("Ada (staff)"), None),
             ("Lovelace, Ada", Some("Lovelace, Ada"), None),
             ("Smith, J., Miller, K.", Some("Smith, J., Miller, K."), None),
+            ("Van Gogh, Vincent Willem", Some("Van Gogh, Vincent Willem"), None),
+            ("Ada, Bob", Some("Ada, Bob"), None),
+            ("Ada Lovelace, Staff", Some("Ada Lovelace, Staff"), None),
+            ("AC/DC", Some("AC/DC"), None),
+            ("Barnes and Noble", Some("Barnes and Noble"), None),
             (
                 "Ada Lovelace, Countess of Lovelace 1",
                 Some("Ada Lovelace, Countess of Lovelace 1"),
@@ -99,6 +113,8 @@ mod tests {
             "Ada Lovelace and Grace Hopper",
             "Ada Lovelace &amp; Grace Hopper",
             "Ada Lovelace; Grace Hopper;",
+            "Ada Lovelace / Grace Hopper",
+            "Ada Lovelace | Grace Hopper",
         ] {
             let names: Vec<_> = people(line).into_iter().filter_map(|author| author.name).collect();
             assert_eq!(names, ["Ada Lovelace", "Grace Hopper"], "{line}");

@@ -8,17 +8,22 @@ pub(super) enum Fault {
     BadCharacters,
     CharsetConflict,
     ControlCharacters,
+    UnknownEncoding,
     BareAmpersand,
     BareBracket,
     HtmlEntity,
     UnknownEntity,
     BeforeProlog,
+    AfterRoot,
     MissingVersion,
     UndeclaredPrefix,
     UnknownNamespace,
     BadDate,
+    OddDate,
     BadUrl,
     BadNumber,
+    BadValue,
+    BadJson,
     BadItem,
     BadEnclosure,
     BadType,
@@ -28,6 +33,7 @@ pub(super) enum Fault {
     Unclosed,
     TextCut,
     TooManyItems,
+    TooManyParts,
 }
 
 impl Fault {
@@ -43,6 +49,9 @@ impl Fault {
             Self::ControlCharacters => {
                 ("control_characters", "XML allows no control characters: leave them out")
             }
+            Self::UnknownEncoding => {
+                ("unknown_encoding", "nobody knows the encoding that the XML declaration names")
+            }
             Self::BareAmpersand => ("bare_ampersand", "write `&amp;` for `&`"),
             Self::BareBracket => ("bare_bracket", "write `&lt;` for `<`"),
             Self::HtmlEntity => {
@@ -52,14 +61,21 @@ impl Fault {
             Self::BeforeProlog => {
                 ("before_prolog", "nothing may stand before the XML declaration or the root")
             }
+            Self::AfterRoot => ("after_root", "nothing may stand behind the end of the feed"),
             Self::MissingVersion => ("missing_version", "state the version in the root element"),
             Self::UndeclaredPrefix => ("undeclared_prefix", "declare the namespace of this prefix"),
             Self::UnknownNamespace => {
                 ("unknown_namespace", "the elements of a feed have no namespace, or Atom's")
             }
             Self::BadDate => ("bad_date", "write dates as RFC 822 (RSS) or RFC 3339 (Atom) says"),
-            Self::BadUrl => ("bad_url", "this is no address"),
+            Self::OddDate => (
+                "odd_date",
+                "this date was read leniently: write RFC 822 (RSS) or RFC 3339 (Atom, JSON)",
+            ),
+            Self::BadUrl => ("bad_url", "this is no address that can be followed"),
             Self::BadNumber => ("bad_number", "this should be a number"),
+            Self::BadValue => ("bad_value", "this is none of the words that may stand here"),
+            Self::BadJson => ("bad_json", "this is no valid JSON and was mended"),
             Self::BadItem => ("bad_item", "this item cannot be read and was left out"),
             Self::BadEnclosure => ("bad_enclosure", "an enclosure has a url, a type and a length"),
             Self::BadType => ("bad_type", "this field should be of another type"),
@@ -69,6 +85,9 @@ impl Fault {
             Self::Unclosed => ("unclosed", "this element is not closed, or closed by another name"),
             Self::TextCut => ("text_cut", "this text is too long and was cut"),
             Self::TooManyItems => ("too_many_items", "there are more entries than are read"),
+            Self::TooManyParts => {
+                ("too_many_parts", "there are more of these in one place than are kept")
+            }
         }
     }
 }
@@ -86,14 +105,15 @@ pub struct Warning {
     pub count: u32,
 }
 
-/// Notes a fault: one line for each kind, however often it occurs.
-pub(super) fn note(warnings: &mut Vec<Warning>, fault: Fault, detail: &str) {
+/// Notes a fault that occurred so many times: one line for each kind, however often it occurs.
+pub(super) fn note(warnings: &mut Vec<Warning>, fault: Fault, detail: &str, times: u32) {
     let (code, message) = fault.told();
     match warnings.iter_mut().find(|known| known.code == code) {
-        Some(known) => known.count = known.count.saturating_add(1),
-        None => {
+        Some(known) => known.count = known.count.saturating_add(times),
+        None if times > 0 => {
             let detail = detail.chars().take(100).collect();
-            warnings.push(Warning { code, message, detail, count: 1 });
+            warnings.push(Warning { code, message, detail, count: times });
         }
+        None => {}
     }
 }

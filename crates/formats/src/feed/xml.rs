@@ -7,12 +7,14 @@ use std::borrow::Cow;
 
 use ::url::Url;
 
-use super::draft::Draft;
+use super::draft::{Draft, Makers};
 use super::head::Head;
 use super::leaf::{Leaf, cut};
 use super::ns::{Ns, Prefixes};
+use super::root::{find_root, unknown_encoding, version};
 use super::warning::Fault;
-use super::{Author, Feed, FeedError, Format, Limits, Source, absolute, html};
+use super::{Author, Entry, Feed, FeedError, Format, Limits, Source, absolute, html, is_web};
+use crate::xml::text::Seen;
 use crate::xml::{Node, Scanner, Tag, text};
 
 /// What an open element is to us.
@@ -55,8 +57,11 @@ pub(super) struct Walk<'a> {
     /// The author whose element is open, and the text directly in it.
     pub(super) person: Author,
     person_text: String,
-    /// The feed that the entry was taken from.
+    /// The feed that the entry was taken from, and who makes that.
     pub(super) source: Source,
+    source_makers: Makers,
+    /// Whether a link without an address was just read: it may follow.
+    pub(super) is_after_link: bool,
     /// Whether there are control characters in the document.
     is_dirty: bool,
 }
@@ -76,18 +81,20 @@ pub(super) fn parse(document: &str, base: Option<Url>, limits: &Limits) -> Resul
         person: Author::default(),
         person_text: String::new(),
         source: Source::default(),
+        source_makers: Makers::default(),
+        is_after_link: false,
         is_dirty: text::has_controls(document),
     };
     walk.prefixes.of(&root);
     if !is_first {
         walk.feed.warn(Fault::BeforeProlog, cut(document.trim_start(), 40));
     }
+    if let Some(label) = unknown_encoding(document) {
+        walk.feed.warn(Fault::UnknownEncoding, label);
+    }
     walk.feed.version = version(&root, format);
     if walk.feed.version.is_none() {
         walk.feed.warn(Fault::MissingVersion, root.name);
-    }
-    if walk.is_dirty {
-        walk.feed.warn(Fault::ControlCharacters, "");
     }
     walk.head.language.offer(1, root.attribute("xml:lang"));
     if root.kind() == "entry" {
@@ -98,68 +105,20 @@ pub(super) fn parse(document: &str, base: Option<Url>, limits: &Limits) -> Resul
     walk.run()
 }
 
-/// The version that the root states, in words or by its namespace.
-fn version(root: &Tag<'_>, format: Format) -> Option<String> {
-    let said = root.attribute("version");
-    let bound = |end: &str| {
-        root.attributes().any(|(_, address)| address.trim_end_matches(['/', '#']).ends_with(end))
-    };
-    match format {
-        Format::Atom if bound("2005/Atom") => Some("1.0".to_owned()),
-        Format::Atom => said.or_else(|| bound("atom/ns").then(|| "0.3".to_owned())),
-        Format::Rdf if bound("rss/1.0") => Some("1.0".to_owned()),
-        Format::Rdf => said.or_else(|| bound("simple/0.9").then(|| "0.90".to_owned())),
-        Format::Rss | Format::Json => said,
-    }
-}
-
-/// Passes over whatever stands before the feed, as the error messages of a server; the last value
-/// says whether there was nothing of that kind.
-fn find_root<'a>(
-    scanner: &mut Scanner<'a>,
-    document: &str,
-) -> Result<(Tag<'a>, Format, bool), FeedError> {
-    let declared = document.trim_start_matches('\u{feff}');
-    let mut is_first = !declared.trim_start().starts_with("<?xml") || declared.starts_with("<?xml");
-    loop {
-        let tag = match scanner.next() {
-            Node::Open(tag) => tag,
-            Node::Text(text) => {
-                is_first &= text.trim_start_matches('\u{feff}').trim().is_empty();
-                continue;
-            }
-            Node::Close(_) => continue,
-            Node::End => break,
-        };
-        let format = match &*tag.kind() {
-            "rss" | "channel" => Format::Rss,
-            "rdf" => Format::Rdf,
-            "feed" | "entry" => Format::Atom,
-            "html" | "head" | "body" => return Err(FeedError::HtmlNotFeed),
-            _ => {
-                is_first = false;
-                continue;
-            }
-        };
-        return Ok((tag, format, is_first));
-    }
-    let start = document.trim_start().get(..14).unwrap_or_default();
-    if start.eq_ignore_ascii_case("<!doctype html") {
-        return Err(FeedError::HtmlNotFeed);
-    }
-    Err(FeedError::NotAFeed)
-}
-
 impl<'a> Walk<'a> {
     fn run(mut self) -> Result<Feed, FeedError> {
         loop {
+            let at = self.scanner.position();
             match self.scanner.next() {
-                Node::Open(tag) => self.open(&tag)?,
-                Node::Close(name) => self.close(name),
-                Node::Text(text) if self.place() == Place::Person => {
-                    self.person_text.push_str(&text);
+                Node::Open(tag) => {
+                    self.is_after_link = false;
+                    if self.stack.is_empty() {
+                        self.feed.warn(Fault::AfterRoot, tag.name);
+                    }
+                    self.open(&tag)?;
                 }
-                Node::Text(_) => {}
+                Node::Close(name) => self.close(name, at),
+                Node::Text(text) => self.text(&text),
                 Node::End => break,
             }
             if self.feed.entries.len() >= self.limits.items {
@@ -171,15 +130,37 @@ impl<'a> Walk<'a> {
         self.finish()
     }
 
+    /// Text that stands in no element of its own.
+    fn text(&mut self, text: &str) {
+        if self.place() == Place::Person && !self.stack.is_empty() {
+            self.person_text.push_str(text);
+        } else if self.is_after_link && !text.trim_ascii().is_empty() {
+            self.is_after_link = false;
+            self.text_after_link(&text::one_line(text));
+        } else if self.stack.is_empty() && !text.trim_ascii().is_empty() {
+            self.feed.warn(Fault::AfterRoot, text.trim_ascii());
+        }
+    }
+
+    /// `<link/>https://...`: the address that the element should hold.
+    fn text_after_link(&mut self, line: &str) {
+        if is_web(line) {
+            self.feed.warn(Fault::Unclosed, "link");
+            let link = self.draft.as_mut().map_or(&mut self.head.link, |draft| &mut draft.link);
+            link.offer(0, Some(line.to_owned()));
+        }
+    }
+
     fn finish(mut self) -> Result<Feed, FeedError> {
         self.head.fill(&mut self.feed);
+        self.pass_on_authors();
         if !self.stack.is_empty() {
             if self.feed.title.is_none() && self.feed.entries.is_empty() {
                 return Err(FeedError::Malformed("it ends before its first entry".to_owned()));
             }
             self.feed.warn(Fault::Truncated, self.stack.last().map_or("", |frame| frame.name));
             // Where it broke off is not where somebody forgot to escape.
-            self.scanner.noted.bare_bracket = false;
+            self.scanner.noted.bare_bracket = Seen::default();
         }
         self.tell_oddities();
         Ok(self.feed)
@@ -188,17 +169,17 @@ impl<'a> Walk<'a> {
     /// What the scanner and the prefixes noticed on the way.
     fn tell_oddities(&mut self) {
         let noted = std::mem::take(&mut self.scanner.noted);
-        if noted.bare_ampersand {
-            self.feed.warn(Fault::BareAmpersand, "");
-        }
-        if noted.bare_bracket {
-            self.feed.warn(Fault::BareBracket, "");
-        }
-        if let Some(name) = noted.html_entity {
-            self.feed.warn(Fault::HtmlEntity, &name);
-        }
-        if let Some(name) = noted.unknown_entity {
-            self.feed.warn(Fault::UnknownEntity, &name);
+        let whole = self.scanner.slice(0, usize::MAX);
+        let controls = if self.is_dirty { text::controls(whole) } else { Seen::default() };
+        for (fault, seen) in [
+            (Fault::ControlCharacters, controls),
+            (Fault::ControlCharacters, noted.control),
+            (Fault::BareAmpersand, noted.bare_ampersand),
+            (Fault::BareBracket, noted.bare_bracket),
+            (Fault::HtmlEntity, noted.html_entity),
+            (Fault::UnknownEntity, noted.unknown_entity),
+        ] {
+            self.feed.warn_of(fault, &seen.first, seen.count as usize);
         }
         for prefix in std::mem::take(&mut self.prefixes.undeclared) {
             self.feed.warn(Fault::UndeclaredPrefix, prefix);
@@ -219,7 +200,7 @@ impl<'a> Walk<'a> {
         let ns = self.ns(tag);
         if self.is_entry(tag, ns) {
             // An entry inside an entry: the end tag of the first was forgotten.
-            self.unwind_entry();
+            self.unwind_entry(tag.start);
             self.open_entry(tag);
             return Ok(());
         }
@@ -264,7 +245,7 @@ impl<'a> Walk<'a> {
             self.person_text.clear();
         }
         if tag.empty {
-            self.pop();
+            self.pop(self.scanner.position());
         }
     }
 
@@ -281,17 +262,18 @@ impl<'a> Walk<'a> {
         self.push(tag, Place::Entry);
     }
 
-    /// Closes the entry that is open, if one is, and all in it.
-    fn unwind_entry(&mut self) {
+    /// Closes the entry that is open, if one is, and all in it; it ends before this place.
+    fn unwind_entry(&mut self, end: usize) {
         if let Some(at) = self.stack.iter().rposition(|frame| frame.place == Place::Entry) {
             self.feed.warn(Fault::Unclosed, "item");
             while self.stack.len() > at {
-                self.pop();
+                self.pop(end);
             }
         }
     }
 
-    fn close(&mut self, name: &str) {
+    /// Takes an end tag in, which starts at or behind this place.
+    fn close(&mut self, name: &str, start: usize) {
         let is_it = |frame: &Frame<'_>| frame.name.eq_ignore_ascii_case(name);
         let Some(at) = self.stack.iter().rposition(is_it) else {
             self.feed.warn(Fault::Unclosed, name);
@@ -300,14 +282,17 @@ impl<'a> Walk<'a> {
         if at + 1 < self.stack.len() {
             self.feed.warn(Fault::Unclosed, self.stack.last().map_or("", |frame| frame.name));
         }
-        while self.stack.len() > at {
-            self.pop();
+        // An element that somebody else's end tag closes ends before that.
+        while self.stack.len() > at + 1 {
+            self.pop(start);
         }
+        self.pop(self.scanner.position());
     }
 
-    fn pop(&mut self) {
+    /// Leaves an element that ends here.
+    fn pop(&mut self, end: usize) {
         match self.stack.pop().map(|frame| frame.place) {
-            Some(Place::Entry) => self.close_entry(),
+            Some(Place::Entry) => self.close_entry(end),
             Some(Place::Person) => self.close_person(),
             Some(Place::Source) => {
                 let source = std::mem::take(&mut self.source);
@@ -319,19 +304,41 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn close_entry(&mut self) {
+    fn close_entry(&mut self, end: usize) {
         let Some(mut draft) = self.draft.take() else { return };
-        draft.entry.raw.end = self.scanner.position();
-        let (entry, unread_dates) = draft.finish();
-        for date in unread_dates {
-            self.feed.warn(Fault::BadDate, &date);
+        let start = draft.entry.raw.start;
+        draft.entry.raw.end = start + self.scanner.slice(start, end).trim_ascii_end().len();
+        let (mut entry, faults) = draft.finish();
+        for (fault, detail) in faults {
+            self.feed.warn(fault, &detail);
+        }
+        let (_, makers) = std::mem::take(&mut self.source_makers).take();
+        if is_anonymous(&entry) {
+            entry.authors = makers;
         }
         self.feed.entries.push(entry);
     }
 
+    /// In Atom the feed's authors are those of an entry that names none, nor has a source that does.
+    fn pass_on_authors(&mut self) {
+        /// Nobody writes with more, and there may be many entries.
+        const MOST: usize = 10;
+        if self.feed.format != Format::Atom {
+            return;
+        }
+        for entry in self.feed.entries.iter_mut().filter(|entry| is_anonymous(entry)) {
+            entry.authors = self.feed.authors.iter().take(MOST).cloned().collect();
+        }
+    }
+
     fn close_person(&mut self) {
         let author = std::mem::take(&mut self.person);
-        let makers = self.draft.as_mut().map_or(&mut self.head.makers, |draft| &mut draft.makers);
+        let in_source = self.place() == Place::Source;
+        let makers = match &mut self.draft {
+            Some(_) if in_source => &mut self.source_makers,
+            Some(draft) => &mut draft.makers,
+            None => &mut self.head.makers,
+        };
         if author == Author::default() {
             let line = text::one_line(&self.person_text);
             makers.line(0, (!line.is_empty()).then_some(line));
@@ -341,12 +348,16 @@ impl<'a> Walk<'a> {
     }
 
     /// The base that the tag itself sets.
-    fn own_base(&self, tag: &Tag<'_>) -> Option<Url> {
+    fn own_base(&mut self, tag: &Tag<'_>) -> Option<Url> {
         if !tag.mentions("xml:base") {
             return None;
         }
         let own = tag.attribute("xml:base")?;
-        self.base().map_or_else(|| Url::parse(&own), |base| base.join(&own)).ok()
+        let joined = self.base().map_or_else(|| Url::parse(&own), |base| base.join(&own));
+        if !matches!(joined, Ok(_) | Err(::url::ParseError::RelativeUrlWithoutBase)) {
+            self.feed.warn(Fault::BadUrl, &own);
+        }
+        joined.ok()
     }
 
     fn base(&self) -> Option<&Url> {
@@ -365,7 +376,7 @@ impl<'a> Walk<'a> {
     }
 
     /// HTML with the addresses in it made absolute.
-    pub(super) fn linked(&self, tag: &Tag<'_>, html: Option<String>) -> Option<String> {
+    pub(super) fn linked(&mut self, tag: &Tag<'_>, html: Option<String>) -> Option<String> {
         let html = html?;
         let own = self.own_base(tag);
         let found = own.as_ref().or_else(|| self.base()).map(|base| html::absolute(&html, base));
@@ -428,6 +439,10 @@ impl<'a> Walk<'a> {
         }
         Ok(leaf)
     }
+}
+
+fn is_anonymous(entry: &Entry) -> bool {
+    entry.authors.is_empty() && entry.byline.is_none()
 }
 
 /// Elements of HTML that have no end tag.

@@ -42,13 +42,32 @@ const SYMBOLS: &str = "OElig 152 oelig 153 Scaron 160 scaron 161 Yuml 178 fnof 1
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Noted {
     /// An `&` that starts no entity.
-    pub(crate) bare_ampersand: bool,
+    pub(crate) bare_ampersand: Seen,
     /// A `<` that starts no tag.
-    pub(crate) bare_bracket: bool,
-    /// The first name that HTML has and XML has not.
-    pub(crate) html_entity: Option<String>,
-    /// The first name that nobody knows.
-    pub(crate) unknown_entity: Option<String>,
+    pub(crate) bare_bracket: Seen,
+    /// A name that HTML has and XML has not.
+    pub(crate) html_entity: Seen,
+    /// A name that nobody knows.
+    pub(crate) unknown_entity: Seen,
+    /// A control character that was written by its number.
+    pub(crate) control: Seen,
+}
+
+/// How often something was seen, and the first case of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) count: u32,
+    pub(crate) first: String,
+}
+
+impl Seen {
+    /// Notes a case; only the start of the first one is kept.
+    pub(crate) fn note(&mut self, case: &str) {
+        if self.count == 0 {
+            self.first = case.chars().take(20).collect();
+        }
+        self.count = self.count.saturating_add(1);
+    }
 }
 
 /// HTML 4's names beyond those of XML.
@@ -102,6 +121,9 @@ fn windows_1252(byte: u8) -> char {
 
 /// Decodes the entities of a text; what is none stays as it is.
 pub(crate) fn unescape(text: &str) -> Cow<'_, str> {
+    if memchr(b'&', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
     unescape_noting(text, &mut Noted::default())
 }
 
@@ -119,14 +141,13 @@ pub(crate) fn unescape_noting<'a>(text: &'a str, noted: &mut Noted) -> Cow<'a, s
             end.and_then(|end| part.get(..end).filter(|_| part.as_bytes().get(end) == Some(&b';')));
         rest = match name.and_then(|name| Some((name, entity(name)?))) {
             Some((name, c)) => {
-                if noted.html_entity.is_none()
-                    && !name.starts_with('#')
-                    && xml_entity(name).is_none()
-                {
-                    noted.html_entity = Some(name.to_owned());
+                if !name.starts_with('#') && xml_entity(name).is_none() {
+                    noted.html_entity.note(name);
                 }
                 if is_allowed(c) {
                     decoded.push(c);
+                } else {
+                    noted.control.note(rest);
                 }
                 part.get(name.len() + 1..).unwrap_or_default()
             }
@@ -134,11 +155,8 @@ pub(crate) fn unescape_noting<'a>(text: &'a str, noted: &mut Noted) -> Cow<'a, s
                 match name.filter(|name| {
                     name.bytes().all(|b| b.is_ascii_alphanumeric()) && !name.is_empty()
                 }) {
-                    Some(name) if noted.unknown_entity.is_none() => {
-                        noted.unknown_entity = Some(name.to_owned())
-                    }
-                    Some(_) => {}
-                    None => noted.bare_ampersand = true,
+                    Some(name) => noted.unknown_entity.note(name),
+                    None => noted.bare_ampersand.note(rest),
                 }
                 decoded.push('&');
                 part
@@ -173,6 +191,20 @@ fn may_need_cleaning(text: &str) -> bool {
 
 fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r') || !(c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}'))
+}
+
+/// How many control characters a text holds, and the first of them.
+pub(crate) fn controls(text: &str) -> Seen {
+    let mut seen = Seen::default();
+    if may_need_cleaning(text) {
+        for c in text.chars().filter(|c| !is_allowed(*c)) {
+            match seen.count {
+                0 => seen.note(&format!("U+{:04X}", u32::from(c))),
+                _ => seen.note(""),
+            }
+        }
+    }
+    seen
 }
 
 /// Whether a text holds control characters.
