@@ -7,6 +7,7 @@
 
 mod article;
 mod backup;
+mod channel;
 mod completions;
 mod config;
 mod demo;
