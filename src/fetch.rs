@@ -13,6 +13,7 @@ mod hops;
 mod request;
 mod robots;
 mod serve;
+mod tell;
 mod ways;
 
 use crate::model::Code;
