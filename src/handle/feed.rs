@@ -12,7 +12,8 @@ use super::poll::{Brought, seconds, went_well};
 use super::{Carried, House, identity, moved};
 use crate::model::{
     AskedEntry, Code, Enclosure, Entry, EntryFact, EntryId, EventKind, FetchId, Kind, Known, Lease,
-    NewEvent, NewTask, Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash, Warned,
+    NewEvent, NewTask, Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
+    Warned,
 };
 use crate::schedule::Document;
 
