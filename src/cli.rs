@@ -7,11 +7,13 @@
 
 mod article;
 mod backup;
+mod channel;
 mod completions;
 mod config;
 mod demo;
 mod disk;
 mod doctor;
+mod events;
 mod explain;
 mod failure;
 mod frontier;
@@ -115,6 +117,7 @@ enum Command {
     Raw(raw::Command),
     Replay(replay::Args),
     Explain(explain::Args),
+    Events(events::Args),
     Parse(parse::Args),
     #[command(subcommand)]
     Migrate(migrate::Command),
@@ -183,6 +186,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Raw(command) => raw::run(command, context).await,
         Command::Replay(args) => replay::run(args, context).await,
         Command::Explain(args) => explain::run(args, context).await,
+        Command::Events(args) => events::run(args, context).await,
         Command::Parse(args) => parse::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),

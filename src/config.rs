@@ -153,7 +153,7 @@ pub struct Schedule {
     pub default_interval: Span,
     /// Interval of a sitemap under "fixed", and until it has shown what it yields.
     pub sitemap_interval: Span,
-    /// No source is polled more often than this.
+    /// No source is polled more often than this, unless it has a limit of its own.
     pub min_interval: Span,
     /// Every source is polled at least this often; one that was silent for 90 days once a week.
     pub max_interval: Span,

@@ -14,6 +14,7 @@ mod hops;
 mod request;
 mod robots;
 mod serve;
+mod tell;
 mod ways;
 
 use crate::model::Code;

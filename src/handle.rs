@@ -281,7 +281,7 @@ fn unchanged(
     let mut polled = poll::went_well(lease, None, &carried, known, at, house);
     let moved = moved::watch(lease, &mut polled.fact.state, &carried, true, at);
     let validators = poll::trusted(&mut polled, carried.validators, known, at);
-    let next = Next::Again { at: polled.decision.at };
+    let next = poll::next(lease, &mut polled, false, at);
     let mut outcome = Outcome::new(code, next, format!("{said}; {}", polled.decision.reason));
     outcome.validators = Some((validators, carried.final_url));
     outcome.feed = Some(polled.fact);
@@ -292,7 +292,7 @@ fn unchanged(
 
 /// A failure: a recurring task waits, a page is tried again or given up.
 fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) -> Outcome {
-    let Failure { code, ref detail, told, fresh, asked } = *failure;
+    let Failure { code, ref detail, told, asked, .. } = *failure;
     let task = &lease.task;
     if code == Code::HostBusy {
         return busy(lease, detail, told, known, at, house);
@@ -306,7 +306,7 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
         return outcome;
     }
     let (plan, feed, events) = if task.kind.recurs() {
-        let (plan, fact, events) = poll::went_wrong(lease, (code, told), fresh, known, at, house);
+        let (plan, fact, events) = poll::went_wrong(lease, failure, known, at, house);
         (plan, Some(fact), events)
     } else {
         let attempts = u32::from(task.retry_count) + 1;
@@ -327,7 +327,7 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
         Code::RateLimited => HostAdvice::SlowDown { until: plan.as_ref().map(|plan| plan.at) },
         _ => HostAdvice::Neutral,
     };
-    if plan.is_none() {
+    if plan.is_none() && poll::is_owed(task, known, code) {
         outcome.events.extend(NewEvent::given_up(task, code, detail));
     }
     outcome

@@ -29,10 +29,10 @@ pub use names::UnknownName;
 pub(crate) use names::named;
 pub use outcome::{
     Ask, AskedEntry, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, LinkedEntry,
-    Moved, Moving, Next, Outcome, RobotsFact, RobotsState, Verdict,
+    Moved, Moving, Next, Outcome, RobotsFact, RobotsState, Verdict, Warned,
 };
 pub use secret::{Secret, SecretUrl};
-pub use source::{Health, IngestionMode, NewSource, PollPolicy, Source, SourceId};
+pub use source::{Health, IngestionMode, NewSource, PollPolicy, Polling, Source, SourceId};
 pub use task::{
     Kind, Lane, Lease, LeaseId, NewTask, Origin, RobotsRef, State, Status, Task, TaskId, Validators,
 };

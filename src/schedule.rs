@@ -26,7 +26,7 @@ use crate::model::{Class, Code, Kind, PollPolicy, TaskId, Ts};
 
 pub use budget::{FIRST_PRICE, Price, Rates};
 pub use ewma::RECENT;
-pub use health::{Signs, judge};
+pub use health::{Signs, judge, overflowed};
 pub use hints::{Document, Hints};
 pub use reason::human;
 use reason::{Grounds, Reason};
@@ -101,6 +101,8 @@ pub struct Poll<'a> {
     pub explicit: Option<Duration>,
     /// How its source wants polls to be chosen.
     pub policy: Option<PollPolicy>,
+    /// Its source's own shortest and longest interval, in place of the house's.
+    pub limits: (Option<Duration>, Option<Duration>),
     /// When the poll was planned for.
     pub due: Ts,
     /// When the poll was made.
@@ -144,6 +146,8 @@ struct Choice {
     grounds: Grounds,
     /// The interval at which the document overflows.
     guarded: Option<u32>,
+    /// What else kept it from being shorter or longer.
+    edge: &'static str,
     longest: u32,
 }
 
@@ -153,6 +157,18 @@ impl Policy {
     pub fn bounds(&self) -> Bounds {
         let min = whole(self.min_interval);
         Bounds { min, max: whole(self.max_interval).max(min) }
+    }
+
+    /// The same for a channel whose source may have limits of its own.
+    fn bounds_of(&self, poll: &Poll<'_>) -> Bounds {
+        let house = self.bounds();
+        let (min, max) = (poll.limits.0.map_or(house.min, whole), poll.limits.1.map(whole));
+        Bounds { min, max: max.unwrap_or(house.max).max(min) }
+    }
+
+    /// The interval of a kind that nobody said anything about.
+    const fn usual(&self, kind: Kind) -> Duration {
+        if matches!(kind, Kind::Feed) { self.feed_interval } else { self.sitemap_interval }
     }
 
     /// When to poll again after a poll that went well, and what is remembered from now on.
@@ -194,16 +210,22 @@ impl Policy {
     }
 
     fn choose(&self, poll: &Poll<'_>, state: &mut State, found: &Found<'_>) -> Choice {
-        let bounds = self.bounds();
+        let bounds = self.bounds_of(poll);
         let plain = |interval: u32, grounds| Choice {
             interval: interval.clamp(bounds.min, bounds.max),
             grounds,
             guarded: None,
+            edge: match interval {
+                _ if interval < bounds.min => "min",
+                _ if interval > bounds.max => "max",
+                _ => "none",
+            },
             longest: bounds.max,
         };
-        let (usual, named) = match poll.kind {
-            Kind::Feed => (self.feed_interval, "the default interval"),
-            _ => (self.sitemap_interval, "the default interval of its kind"),
+        let usual = self.usual(poll.kind);
+        let named = match poll.kind {
+            Kind::Feed => "the default interval",
+            _ => "the default interval of its kind",
         };
         match (poll.explicit, poll.policy.unwrap_or(self.choose)) {
             (Some(interval), _) => {
@@ -219,10 +241,13 @@ impl Policy {
                 plain(interval, Grounds::Ewma { why, smoothed: state.ewma })
             }
             (None, PollPolicy::Value) => {
-                let (plan, longest) = value::plan(state, poll.price, bounds);
+                // Whoever names a longest interval means it.
+                let fades = poll.limits.1.is_none();
+                let (plan, longest) = value::plan(state, poll.price, bounds, fades);
                 Choice {
                     interval: plan.interval,
                     guarded: plan.guarded.then_some(plan.interval),
+                    edge: plan.edge,
                     grounds: Grounds::Value { plan, n: state.n, price: poll.price },
                     longest,
                 }
@@ -242,7 +267,7 @@ impl Policy {
         let bound = match choice.guarded {
             _ if interval > choice.interval => hint,
             Some(_) => "guard",
-            None => "none",
+            None => choice.edge,
         };
         let (start, luck) = (seconds(poll.at), self.luck(poll.task, poll.at));
         let late = whole(poll.at.since(poll.due)) >= interval / 2;
@@ -250,7 +275,7 @@ impl Policy {
         let later = (f64::from(interval) * share * luck) as u32;
         // At the longest interval, or the longest that loses nothing, polls spread below it.
         let spread = if interval + later > choice.longest.max(floor) || bound == "guard" {
-            (interval - later).max(floor).max(self.bounds().min)
+            (interval - later).max(floor).max(self.bounds_of(poll).min)
         } else {
             interval + later
         };
@@ -287,12 +312,12 @@ impl Policy {
         let failures = state.failures();
         let interval = match (poll.explicit, state.interval) {
             (Some(explicit), _) => explicit,
-            (None, 0) => self.feed_interval,
+            (None, 0) => self.usual(poll.kind),
             (None, interval) => Duration::from_secs(u64::from(interval)),
         };
         let flaps = state.flaps();
-        let Some(mut ruled) = waits::wait(code, failures, flaps, interval, self.max_interval)
-        else {
+        let longest = Duration::from_secs(u64::from(self.bounds_of(poll).max));
+        let Some(mut ruled) = waits::wait(code, failures, flaps, interval, longest) else {
             return Failed { state, next: None };
         };
         if !self.disables && ruled.disabled {
@@ -313,7 +338,8 @@ impl Policy {
         let (open, skipped) = self.out_of_skip(&state, at, self.luck(poll.task, poll.at));
         if skipped {
             next.at = next.at.after(Duration::from_secs(u64::from(open - at)));
-            next.reason.push_str("; bound=skip");
+            let wait = human(next.at.since(poll.at));
+            next.reason = format!("{code}: attempt {failures} failed, again in {wait}; bound=skip");
         }
         if ruled.disabled {
             next.reason.push_str("; disabled: only probed until a probe goes well");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use feedmill_formats::url::{self, Url, UrlError};
 
-use crate::model::{Access, IngestionMode, Kind, NewSource, PollPolicy, Source};
+use crate::model::{Access, IngestionMode, Kind, NewSource, PollPolicy, Polling, Source};
 
 /// The longest name or category.
 pub const MAX_NAME: usize = 100;
@@ -28,10 +28,8 @@ pub struct Wanted {
     pub priority: Option<u8>,
     /// The pause between two requests.
     pub rate_limit: Option<Duration>,
-    /// A fixed time between polls.
-    pub interval: Option<Duration>,
-    /// How its polls are chosen.
-    pub policy: Option<PollPolicy>,
+    /// How often it is polled.
+    pub polling: Polling,
     /// How it is asked.
     pub access: Access,
 }
@@ -80,6 +78,12 @@ pub enum SpecError {
     /// No time at all.
     #[error("the interval is 0: choose a time span such as 30m")]
     Interval,
+    /// A longest interval that is shorter than the shortest.
+    #[error("the longest interval is shorter than the shortest one: choose a longer one")]
+    Limits,
+    /// An interval, and a way to choose one.
+    #[error("an interval is kept as it is: leave out {0}, or the interval")]
+    FixedInterval(&'static str),
 }
 
 impl SpecError {
@@ -93,7 +97,7 @@ impl SpecError {
             Self::Label { .. } => "bad_name",
             Self::Priority(_) => "bad_priority",
             Self::Access { .. } => "bad_access",
-            Self::Interval => "bad_interval",
+            Self::Interval | Self::Limits | Self::FixedInterval(_) => "bad_interval",
         }
     }
 }
@@ -141,8 +145,8 @@ pub fn specify(
         return Err(SpecError::Priority(priority));
     }
     check_access(&wanted.access)?;
-    check_interval(wanted.interval)?;
-    Ok(NewSource {
+    check_polling(&wanted.polling)?;
+    let mut source = NewSource {
         name: label("name", wanted.name.as_deref().unwrap_or(&url::host(&home)))?,
         url: format!("{}/", url::origin(&home)),
         feed_urls,
@@ -151,17 +155,28 @@ pub fn specify(
         category: wanted.category.as_deref().map(|given| label("category", given)).transpose()?,
         priority,
         rate_limit: wanted.rate_limit,
-        poll_interval: wanted.interval,
-        poll_policy: wanted.policy,
         access: wanted.access.clone(),
-    })
+        ..NewSource::new("", "")
+    };
+    source.set_polling(wanted.polling);
+    Ok(source)
 }
 
-/// Says what is wrong with a time between polls.
-pub fn check_interval(interval: Option<Duration>) -> Result<(), SpecError> {
-    match interval {
-        Some(interval) if interval.is_zero() => Err(SpecError::Interval),
-        _ => Ok(()),
+/// Says what is wrong with how often a source is to be polled. An interval means itself: nothing is
+/// chosen then.
+pub fn check_polling(polling: &Polling) -> Result<(), SpecError> {
+    let Polling { interval, policy, min, max } = *polling;
+    let chosen = policy.is_some_and(|policy| policy != PollPolicy::Fixed);
+    if [interval, min, max].into_iter().flatten().any(|span| span.is_zero()) {
+        Err(SpecError::Interval)
+    } else if interval.is_some() && chosen {
+        Err(SpecError::FixedInterval("the policy"))
+    } else if interval.is_some() && (min.is_some() || max.is_some()) {
+        Err(SpecError::FixedInterval("its limits"))
+    } else if min.zip(max).is_some_and(|(min, max)| max < min) {
+        Err(SpecError::Limits)
+    } else {
+        Ok(())
     }
 }
 
@@ -241,6 +256,14 @@ mod tests {
     #[test]
     fn what_cannot_be_followed_is_refused_with_advice() {
         let good = wanted(&["https://example.com/feed"]);
+        let ewma = Some(PollPolicy::Ewma);
+        let polled = |interval: Option<u64>, policy, min: Option<u64>, max: Option<u64>| {
+            let span = |seconds: Option<u64>| seconds.map(Duration::from_secs);
+            let (interval, min, max) = (span(interval), span(min), span(max));
+            Wanted { polling: Polling { interval, policy, min, max }, ..good.clone() }
+        };
+        let fixed = polled(Some(60), Some(PollPolicy::Fixed), None, None);
+        assert!(specify(&fixed, |_| Ok(())).is_ok(), "that says the same twice");
         for (wanted, code, words) in [
             (wanted(&[]), "no_url", "give the URL"),
             (wanted(&["file:///etc/passwd"]), "url_scheme", "it is a file: address"),
@@ -259,7 +282,11 @@ mod tests {
                 "bad_name",
                 "the category",
             ),
-            (Wanted { interval: Some(Duration::ZERO), ..good.clone() }, "bad_interval", "30m"),
+            (polled(Some(0), None, None, None), "bad_interval", "30m"),
+            (polled(None, None, Some(0), None), "bad_interval", "30m"),
+            (polled(Some(60), ewma, None, None), "bad_interval", "leave out the policy"),
+            (polled(Some(60), None, None, Some(99)), "bad_interval", "leave out its limits"),
+            (polled(None, None, Some(99), Some(60)), "bad_interval", "longer"),
         ] {
             let error = specify(&wanted, |_| Ok(())).unwrap_err();
             assert_eq!(error.code(), code, "{error}");

@@ -5,12 +5,11 @@
 //! pure functions of [`apply`]. The store makes no decision about the web.
 
 pub mod apply;
+mod events;
 mod forms;
 pub mod postgres;
 mod raw;
 pub mod sqlite;
-
-use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -22,10 +21,11 @@ use crate::frontier::{
 };
 use crate::model::{
     Access, ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchId, FetchRecord,
-    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PollPolicy, RobotsState, Source,
-    Task, TaskId, Ts,
+    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, Polling, RobotsState, Source,
+    SourceId, Task, TaskId, Ts, Warned,
 };
 
+pub use events::EventFilter;
 pub use postgres::PgStore;
 pub use raw::{FetchFilter, MovedRaw, Reread, SegmentUse};
 pub use sqlite::SqliteStore;
@@ -92,6 +92,9 @@ pub struct SinkCursor {
 /// How a source's channels do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChannelState {
+    /// Whose it is.
+    #[serde(skip)]
+    pub source: SourceId,
     /// Its task's public id.
     pub id: String,
     /// feed or sitemap.
@@ -116,6 +119,12 @@ pub struct ChannelState {
     pub reason: Option<String>,
     /// How it does.
     pub health: crate::model::Health,
+    /// Since when it does like that.
+    pub health_since: Option<Ts>,
+    /// Since when it has only been probed, or was given up.
+    pub disabled_since: Option<Ts>,
+    /// What was wrong with its last document.
+    pub warnings: Vec<Warned>,
 }
 
 /// The price of a request, as it is kept for all who plan polls.
@@ -136,6 +145,8 @@ pub struct PriceNote {
 pub struct Demand {
     /// Channels by the bucket of their rate, whose polls follow the price.
     pub buckets: Vec<(u8, u32)>,
+    /// Feeds that are followed and were never polled.
+    pub unpolled: u32,
     /// Polls a day of the others.
     pub fixed: f64,
     /// Requests of channels in the last day.
@@ -186,10 +197,14 @@ pub trait Store: Frontier {
     /// All sources, by name.
     async fn sources(&self) -> Result<Vec<Source>, DbError>;
 
+    /// The channels of all sources, in the order in which they were added.
+    async fn channels(&self) -> Result<Vec<ChannelState>, DbError>;
+
     /// The source with this name or id, and its channels.
     async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError>;
 
-    /// Enables (no reason) or disables (with one) a source.
+    /// Enables (no reason) or disables (with one) a source. Enabling also takes up channels that were
+    /// given up or are only probed.
     async fn set_enabled(
         &self,
         name: &str,
@@ -200,12 +215,7 @@ pub trait Store: Frontier {
     async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError>;
 
     /// Replaces how a source's polls are chosen, from its next one on.
-    async fn set_pace(
-        &self,
-        name: &str,
-        interval: Option<Duration>,
-        policy: Option<PollPolicy>,
-    ) -> Result<Source, SourceError>;
+    async fn set_polling(&self, name: &str, polling: Polling) -> Result<Source, SourceError>;
 
     /// Forgets a source; its articles stay.
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError>;
@@ -249,8 +259,13 @@ pub trait Store: Frontier {
     /// kept; how many entries and articles that were. Tasks stay as they are.
     async fn reread(&self, read: Reread) -> Result<u64, DbError>;
 
+    /// Events by filter, in the order of the log.
+    async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError>;
+
     /// Events after a place in the log, in order.
-    async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError>;
+    async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {
+        self.events(EventFilter { after: seq, limit, ..EventFilter::default() }).await
+    }
 
     /// Waits until this process wrote to the log.
     async fn logged(&self);

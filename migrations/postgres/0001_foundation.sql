@@ -118,6 +118,8 @@ CREATE TABLE feed(
   last_success bigint,
   interval_ms bigint,
   probed_at bigint,                -- when it was last asked without validators on suspicion
+  health_at bigint,                -- since when it does as its health says
+  disabled_at bigint,              -- since when it is only probed, or was given up
   told bigint NOT NULL DEFAULT 0,  -- tasks told of first, ever
   heard bigint NOT NULL DEFAULT 0, -- what sitemaps had told when it last had news or was probed
   yielded integer NOT NULL DEFAULT 0, -- tasks told of first, not yet heard of by the scheduler
@@ -132,6 +134,7 @@ CREATE TABLE feed(
   moving_to text,                  -- where permanent redirects have been sending its polls
   moved_from text,                 -- the address that it had before
   title text,
+  warnings text,                   -- of the last document, as JSON; NULL = none
   body_hash bytea,
   schedule bytea) WITH (fillfactor = 85);  -- what the scheduler remembers
 
@@ -149,6 +152,7 @@ CREATE TABLE entry(
   fetch_id bytea,
   slice_offset bigint,
   slice_length bigint,
+  deleted_at bigint,               -- when the feed said that it is gone
   body text NOT NULL) WITH (fillfactor = 90);  -- Entry as JSON; text, for jsonb knows no \u0000
 CREATE INDEX entry_feed ON entry(feed_id, first_seen);
 CREATE INDEX entry_published ON entry(feed_id, published);

@@ -111,6 +111,9 @@ CREATE TABLE feed(
   schedule BLOB,                   -- what the scheduler remembers
   bucket INTEGER,                  -- of its rate; NULL = its polls do not follow the price
   health INTEGER NOT NULL DEFAULT 0,
+  health_at INTEGER,               -- since when it does like that
+  disabled_at INTEGER,             -- since when it is only probed, or was given up
+  warnings TEXT,                   -- of the last document, as JSON; NULL = none
   probed_at INTEGER,               -- when it was last asked without validators on suspicion
   yielded INTEGER NOT NULL DEFAULT 0, -- tasks told of first, not yet heard of by the scheduler
   told INTEGER NOT NULL DEFAULT 0, -- tasks told of first, ever
@@ -137,6 +140,7 @@ CREATE TABLE entry(
   fetch_id BLOB,
   slice_offset INTEGER,
   slice_length INTEGER,
+  deleted_at INTEGER,              -- when the feed said that it is gone
   body TEXT NOT NULL);             -- Entry as JSON
 CREATE INDEX entry_feed ON entry(feed_id, first_seen);
 CREATE INDEX entry_published ON entry(feed_id, published);

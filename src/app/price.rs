@@ -58,9 +58,7 @@ fn renewed(demand: &Demand, budget: Option<f64>, bounds: Bounds, now: Ts) -> Pri
         let Price { value, correction } = Price::default();
         return PriceNote { value, correction, at: now, since };
     };
-    let mut rates = Rates::default();
-    demand.buckets.iter().for_each(|(bucket, feeds)| rates.add(*bucket, *feeds));
-    rates.add_fixed(demand.fixed);
+    let rates = rates(demand);
     let price = demand.price.map_or_else(Price::default, |note| Price {
         value: note.value,
         correction: note.correction,
@@ -69,6 +67,20 @@ fn renewed(demand: &Demand, budget: Option<f64>, bounds: Bounds, now: Ts) -> Pri
     let hours = before.map_or(0.0, |note| now.since(note.at).as_secs_f64() / 3600.0);
     let Price { value, correction } = price.solved(&rates, budget, made, hours, bounds);
     PriceNote { value, correction, at: now, since }
+}
+
+/// How many channels publish how much. Those that were never polled are taken to be like the others:
+/// a price for the first few of a long list would be far too low for all of it.
+fn rates(demand: &Demand) -> Rates {
+    let known: u64 = demand.buckets.iter().map(|(_, feeds)| u64::from(*feeds)).sum();
+    let all = known + u64::from(demand.unpolled);
+    let mut rates = Rates::default();
+    for (bucket, feeds) in &demand.buckets {
+        let alike = u64::from(*feeds) * all / known.max(1);
+        rates.add(*bucket, u32::try_from(alike).unwrap_or(u32::MAX));
+    }
+    rates.add_fixed(demand.fixed);
+    rates
 }
 
 #[cfg(test)]
@@ -81,7 +93,13 @@ mod tests {
     fn demand(made: u64, looked: Duration, since: Duration) -> Demand {
         let ago = |span: Duration| Ts::from_ms(NOW.ms() - span.as_millis() as i64);
         let price = PriceNote { value: 500.0, correction: 0.5, at: ago(looked), since: ago(since) };
-        Demand { buckets: vec![(Rates::bucket(10.0), 100)], fixed: 0.0, made, price: Some(price) }
+        Demand {
+            buckets: vec![(Rates::bucket(10.0), 100)],
+            unpolled: 0,
+            fixed: 0.0,
+            made,
+            price: Some(price),
+        }
     }
 
     #[test]
@@ -93,6 +111,18 @@ mod tests {
         assert!(correction(500, LOOK, 2 * DAY) < 0.5);
         assert_eq!(correction(2000, LOOK, DAY / 2), 0.5);
         assert_eq!(correction(2000, 3 * BREAK, 2 * DAY), 0.5);
+    }
+
+    #[test]
+    fn channels_that_were_never_polled_count_like_the_others() {
+        let value = |demand: &Demand| renewed(demand, Some(1000.0), BOUNDS, NOW).value;
+        let nothing = Demand { unpolled: 10_000, ..Demand::default() };
+        assert_eq!(value(&nothing), crate::schedule::FIRST_PRICE);
+        let some = Demand { price: None, ..demand(0, LOOK, LOOK) };
+        let begun = Demand { unpolled: 900, ..some.clone() };
+        let whole = Demand { buckets: vec![(Rates::bucket(10.0), 1000)], ..some.clone() };
+        assert!(value(&begun) > 10.0 * value(&some), "{} {}", value(&begun), value(&some));
+        assert_eq!(value(&begun), value(&whole));
     }
 
     #[test]

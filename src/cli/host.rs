@@ -200,7 +200,7 @@ fn span(millis: u64) -> String {
     Span::millis(millis).to_string()
 }
 
-fn pause(host: &HostState) -> String {
+pub(super) fn pause(host: &HostState) -> String {
     let from = match host.pause_from {
         PauseOrigin::CrawlDelay => "crawl-delay",
         PauseOrigin::Source => "source",
@@ -211,7 +211,7 @@ fn pause(host: &HostState) -> String {
     format!("{} ({from})", span(host.pause_ms))
 }
 
-fn blocked(until: Ts, now: Ts) -> String {
+pub(super) fn blocked(until: Ts, now: Ts) -> String {
     if until >= FOREVER {
         return "until it is unblocked".to_owned();
     }
@@ -237,7 +237,7 @@ async fn show(name: &str, context: &Context) -> Result<(), Failure> {
     context.out.emit(&host, |out| facts(&host, now, out))
 }
 
-fn facts(host: &HostState, now: Ts, out: &Out) -> String {
+pub(super) fn facts(host: &HostState, now: Ts, out: &Out) -> String {
     let state = match host.blocked_until {
         Some(until) => out.paint(Tone::Careful, "blocked") + " " + &blocked(until, now),
         None => out.paint(Tone::Good, "open"),

@@ -3,18 +3,16 @@
 mod access;
 mod diff;
 mod lists;
+mod show;
 
 use clap::Subcommand;
 use feedmill_formats::url::Url;
-use serde_json::json;
 
-use super::out::{Out, Tone};
 use super::{Context, Failure, text};
 use crate::config::Span;
 use crate::fetch::Guard;
-use crate::model::{Health, Kind, PollPolicy, Source, Status, Ts};
-use crate::sources::{Wanted, check_interval, specify};
-use crate::store::ChannelState;
+use crate::model::{Kind, PollPolicy, Polling, Source};
+use crate::sources::{Wanted, check_polling, specify};
 
 /// Adds, shows and changes the publishers that are followed
 #[derive(Debug, Subcommand)]
@@ -61,7 +59,7 @@ pub(super) enum Command {
         #[arg(long, short)]
         yes: bool,
     },
-    /// Follows a disabled source again
+    /// Follows a disabled source again, and channels that are only probed or were given up
     Enable {
         /// The source's name or id
         name: String,
@@ -79,12 +77,29 @@ pub(super) enum Command {
 /// How polls are chosen.
 #[derive(Debug, clap::Args)]
 pub(super) struct Polls {
-    /// A fixed time between polls, such as 30m; never less than `schedule.min_interval`
+    /// A fixed time between polls, such as 30m, within `schedule.min_interval` and `max_interval`
     #[arg(long, value_name = "SPAN")]
     interval: Option<Span>,
+    /// At least so long between polls, in place of `schedule.min_interval`
+    #[arg(long, value_name = "SPAN")]
+    min_interval: Option<Span>,
+    /// At most so long between polls, in place of `schedule.max_interval`
+    #[arg(long, value_name = "SPAN")]
+    max_interval: Option<Span>,
     /// How its polls are chosen: value, ewma or fixed [default: as schedule.policy says]
     #[arg(long, value_name = "POLICY")]
     policy: Option<PollPolicy>,
+}
+
+impl Polls {
+    fn polling(&self) -> Polling {
+        Polling {
+            interval: self.interval.map(Span::duration),
+            policy: self.policy,
+            min: self.min_interval.map(Span::duration),
+            max: self.max_interval.map(Span::duration),
+        }
+    }
 }
 
 /// Adds a source
@@ -134,8 +149,7 @@ impl Add {
             category: self.category.clone(),
             priority: self.priority,
             rate_limit: self.rate_limit.map(Span::duration),
-            interval: self.pace.interval.map(Span::duration),
-            policy: self.pace.policy,
+            polling: self.pace.polling(),
             access: self.access.access()?,
         })
     }
@@ -146,8 +160,8 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         Command::Add(args) => add(args, context).await,
         Command::Access { name, flags } => access::run(name, flags, context).await,
         Command::Pace { name, flags } => pace(name, flags, context).await,
-        Command::List => list(context).await,
-        Command::Show { name } => show(name, context).await,
+        Command::List => show::list(context).await,
+        Command::Show { name } => show::show(name, context).await,
         Command::Diff { name } => diff::run(name, context).await,
         Command::Import { file } => lists::import(file, context).await,
         Command::Export => lists::export(context).await,
@@ -165,14 +179,17 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
 }
 
 async fn pace(name: &str, flags: &Polls, context: &Context) -> Result<(), Failure> {
-    let interval = flags.interval.map(Span::duration);
-    check_interval(interval)?;
-    let source = context.store().await?.set_pace(name, interval, flags.policy).await?;
-    let how = match (flags.interval, flags.policy) {
+    let polling = flags.polling();
+    check_polling(&polling)?;
+    let source = context.store().await?.set_polling(name, polling).await?;
+    let mut how = match (flags.interval, flags.policy) {
         (Some(interval), _) => format!("every {interval}"),
         (None, Some(policy)) => format!("by {policy}"),
         (None, None) => "as schedule.policy says".to_owned(),
     };
+    for (limit, span) in [("at least", flags.min_interval), ("at most", flags.max_interval)] {
+        how.extend(span.map(|span| format!(", {limit} {span} apart")));
+    }
     context.out.done(&source, &format!("{} is polled {how}", source.spec.name))
 }
 
@@ -192,98 +209,6 @@ fn channels(source: &Source) -> String {
     let kinds = [(feeds, "feed"), (sitemaps, "sitemap")];
     let told = kinds.into_iter().filter(|(n, _)| *n > 0);
     told.map(|(n, kind)| text::count(n as u64, kind)).collect::<Vec<_>>().join(", ")
-}
-
-fn state(source: &Source) -> &'static str {
-    if source.enabled() { "enabled" } else { "disabled" }
-}
-
-async fn list(context: &Context) -> Result<(), Failure> {
-    let sources = context.store().await?.sources().await?;
-    context.out.emit(&json!({ "sources": sources }), |out| {
-        if sources.is_empty() {
-            return "no sources yet: `feedmill source add URL` adds one".to_owned();
-        }
-        let rows = sources.iter().map(|source| {
-            [
-                source.spec.name.clone(),
-                state(source).to_owned(),
-                source.spec.ingestion_mode.to_string(),
-                channels(source),
-                source.spec.category.clone().unwrap_or_default(),
-                source.spec.priority.to_string(),
-            ]
-        });
-        let head = ["name", "state", "mode", "channels", "category", "priority"];
-        out.table(head, rows.collect())
-    })
-}
-
-async fn show(name: &str, context: &Context) -> Result<(), Failure> {
-    let (source, channels) = context.store().await?.source(name).await?;
-    let value = json!({ "source": source, "channels": channels });
-    let now = context.clock.now();
-    context
-        .out
-        .emit(&value, |out| format!("{}\n\n{}", facts(&source, out), table(&channels, now, out)))
-}
-
-fn facts(source: &Source, out: &Out) -> String {
-    let spec = &source.spec;
-    let tone = if source.enabled() { Tone::Good } else { Tone::Careful };
-    let reason =
-        source.disable_reason.iter().map(|reason| format!(" ({})", text::one_line(reason)));
-    let span = |span: std::time::Duration| {
-        Span::millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)).to_string()
-    };
-    let lines = [
-        ("id", Some(source.uuid.clone())),
-        ("state", Some(out.paint(tone, state(source)) + &reason.collect::<String>())),
-        ("home", Some(text::one_line(&spec.url))),
-        ("mode", Some(spec.ingestion_mode.to_string())),
-        ("category", spec.category.as_deref().map(text::one_line)),
-        ("priority", Some(spec.priority.to_string())),
-        ("rate limit", spec.rate_limit.map(span)),
-        ("interval", spec.poll_interval.map(span)),
-        ("policy", spec.poll_policy.map(|policy| policy.to_string())),
-        ("asked", access::told(&spec.access).as_deref().map(text::one_line)),
-        ("added", Some(source.created_at.to_string())),
-    ];
-    let lines =
-        lines.into_iter().filter_map(|(name, value)| Some(format!("{name:<11} {}", value?)));
-    format!("{}\n{}", text::one_line(&spec.name), lines.collect::<Vec<_>>().join("\n"))
-}
-
-fn table(channels: &[ChannelState], now: Ts, out: &Out) -> String {
-    if channels.is_empty() {
-        return "no channels of its own: another source owns its addresses".to_owned();
-    }
-    let rows = channels.iter().map(|channel| {
-        let health = match (channel.last_error, channel.last_fetched_at) {
-            (Some(code), _) if channel.status == Status::Dead => {
-                format!("given up: {code}; `source enable` tries again")
-            }
-            (Some(code), _) if channel.failures > 0 => {
-                format!("{code} ({} in a row)", channel.failures)
-            }
-            (Some(code), _) => code.to_string(),
-            (None, Some(_)) if channel.health == Health::Usual => "ok".to_owned(),
-            (None, Some(_)) => channel.health.to_string(),
-            (None, None) => "new".to_owned(),
-        };
-        [
-            channel.kind.to_string(),
-            health,
-            channel.items.to_string(),
-            text::ever(channel.last_success_at, now),
-            match channel.status {
-                Status::Pending => text::when(channel.next_fetch_at, now),
-                Status::Fetched | Status::Dead | Status::Parked => "never".to_owned(),
-            },
-            channel.url.clone(),
-        ]
-    });
-    out.table(["kind", "health", "items", "last success", "next poll", "url"], rows.collect())
 }
 
 async fn remove(name: &str, yes: bool, context: &Context) -> Result<(), Failure> {

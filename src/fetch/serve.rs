@@ -10,6 +10,7 @@ use url::Url;
 
 use super::hold::{Hold, PAUSE, Step};
 use super::hops::{Follow, Trail, redirect_target};
+use super::tell::tell;
 use super::{Client, Committer, Desk, Guard, RobotsCache};
 use crate::archive::Archive;
 use crate::clock::Clock;
@@ -152,11 +153,13 @@ impl Server {
             }
             let summary = (outcome.code, outcome.reason.clone(), outcome.entries.len());
             let kept = outcome.article.is_some();
+            let told = outcome.events.clone();
             let commit = Commit { lease: Lease::clone(&lease), outcome };
             match self.committer.commit(commit).await {
                 Ok(Committed::Done) => {
                     let (code, reason, entries) = summary;
                     self.count(code, entries, kept);
+                    tell(&lease, &told);
                     tracing::debug!(url = %lease.task.url, kind = %lease.task.kind, %code, reason, "served");
                     return;
                 }

@@ -8,6 +8,8 @@ use crate::model::{Code, HostAdvice, Kind, Lane, Next, State, Status, Ts};
 
 /// A dead task may be asked for again after this long, when it is submitted again.
 const GRAVE_MS: i64 = 30 * 24 * 3_600 * 1_000;
+/// How long a recurring task that was over stays so when it is named again.
+const NAP_MS: i64 = 24 * 3_600 * 1_000;
 
 /// The lane to serve: the one with the highest head, but polls take at most every second slot while
 /// pages wait. `tops` are the highest queued priorities by lane.
@@ -107,7 +109,8 @@ impl Wish {
 
 /// When a task that moves is due; `None` when it stays where it is. Pending tasks move to a greater
 /// priority or an earlier time; failures keep their wait. Dead ones rise after a month unless the
-/// reason was final; parked ones rise with an enabled source.
+/// reason was final, recurring ones that were over after a day; parked ones rise with an enabled
+/// source.
 pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
     match known.status {
         Status::Pending => {
@@ -123,7 +126,11 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
             (rested && !finally).then_some(wish.at)
         }
         Status::Parked => wish.sourced.then_some(wish.at),
-        Status::Fetched => None,
+        // An index names all of its sitemaps each time.
+        Status::Fetched => {
+            let rested = known.fetched_at.is_none_or(|at| now.ms() - at >= NAP_MS);
+            (wish.kind.recurs() && rested).then_some(wish.at)
+        }
     }
 }
 

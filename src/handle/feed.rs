@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use feedmill_formats::feed::{self, Feed, FeedError};
 use feedmill_formats::url as web;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::poll::{Brought, seconds, went_well};
 use super::{Carried, House, identity, moved};
 use crate::model::{
-    AskedEntry, Code, Enclosure, Entry, EntryFact, EntryId, FetchId, Kind, Known, Lease, NewTask,
-    Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
+    AskedEntry, Code, Enclosure, Entry, EntryFact, EntryId, EventKind, FetchId, Kind, Known, Lease,
+    NewEvent, NewTask, Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
+    Warned,
 };
 use crate::schedule::Document;
 
@@ -151,6 +153,7 @@ pub(super) fn decide(
     let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
     let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
+    outcome.deleted = deleted(lease, &read, at);
     let dates = corrected(&read.facts, known);
     let is_ours = known.feed.last_success.is_none()
         || read.facts.iter().any(|fact| identity::content(known, fact).is_some());
@@ -185,8 +188,11 @@ pub(super) fn decide(
 
 /// What the scheduler learns from a document.
 fn brought(read: &Read, known: &Known, at: Ts) -> Brought {
+    let warnings = read.feed.warnings.iter();
     let mut brought = Brought {
-        items: u32::try_from(read.facts.len()).unwrap_or(u32::MAX),
+        // What it says is gone stands in it as well.
+        items: u32::try_from(read.facts.len() + read.feed.deleted.len()).unwrap_or(u32::MAX),
+        warnings: Warned::gather(warnings.map(|one| (one.code, one.detail.as_str(), one.count))),
         document: Document::new(
             read.feed
                 .ttl
@@ -210,6 +216,26 @@ fn brought(read: &Read, known: &Known, at: Ts) -> Brought {
     }
     brought.recent.sort_unstable();
     brought
+}
+
+/// Entries that the feed says are gone (RFC 6721), by the ids that they were given with. What it shows
+/// at the same time is not.
+fn deleted(lease: &Lease, read: &Read, at: Ts) -> Vec<(EntryId, NewEvent)> {
+    let feed = lease.task.id;
+    let gone = read.feed.deleted.iter().map(|gone| {
+        let uid = format!("guid:{}", gone.id.trim());
+        let id = EntryId::of(feed, &uid);
+        let event = NewEvent {
+            kind: EventKind::EntryDeleted,
+            subject: id.to_string(),
+            source: lease.task.source,
+            payload: json!({
+                "entry_uid": uid, "feed_id": feed, "deleted_at": gone.at, "ingested_at": at,
+            }),
+        };
+        (id, event)
+    });
+    gone.filter(|(id, _)| read.facts.iter().all(|fact| fact.id != *id)).collect()
 }
 
 /// A date in the future is no fact: it stays as it was written, and the entry is ordered by when we

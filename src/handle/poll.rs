@@ -5,17 +5,21 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Carried, House};
+use super::{Carried, Failure, House};
 use crate::model::{
-    Code, EventKind, FeedFact, FeedState, Health, Kind, Known, Lease, NewEvent, PollPolicy, Ts,
-    Validators,
+    Class, Code, EventKind, FeedFact, FeedState, Health, Kind, Known, Lease, NewEvent, Next,
+    Origin, PollPolicy, Task, Ts, Validators, Warned,
 };
 use crate::schedule::{
     Decision, Document, FIRST_PRICE, Failed, Found, Hints, Poll, Rates, Signs, State, judge,
+    overflowed,
 };
 
 /// A channel that is suspected to be frozen is asked without validators at most this often.
 const PROBE: Duration = Duration::from_hours(24);
+/// A sitemap that nobody declared is left alone after so long without a new page, until it is named
+/// again: those of past days are never taken away.
+const EXHAUSTED: Duration = Duration::from_hours(30 * 24);
 
 /// What a document brought.
 #[derive(Debug, Default)]
@@ -30,6 +34,8 @@ pub(super) struct Brought {
     pub(super) recent: Vec<u32>,
     /// What it says about the pace.
     pub(super) document: Document,
+    /// What was wrong with it.
+    pub(super) warnings: Vec<Warned>,
 }
 
 /// What follows from a poll that went well.
@@ -45,7 +51,30 @@ pub(super) fn seconds(at: Ts) -> u32 {
 }
 
 fn remembered(known: &Known) -> State {
-    known.feed.schedule.as_deref().and_then(State::from_bytes).unwrap_or_default()
+    let state = known.feed.schedule.as_deref().and_then(State::from_bytes).unwrap_or_default();
+    // The operator's word counts more than what is remembered.
+    let forgiven = state.disabled && known.feed.disabled_since.is_none();
+    if forgiven { state.forgiven() } else { state }
+}
+
+/// Whether a channel came by itself: an index, a robots.txt or a guess named it, not the operator.
+fn is_found(task: &Task) -> bool {
+    task.kind == Kind::Sitemap && task.origin != Origin::Manual
+}
+
+/// Whether the operator is to hear of a failure. Of a sitemap that was found that is not so when it
+/// was never there, or is there no longer.
+pub(super) fn is_owed(task: &Task, known: &Known, code: Code) -> bool {
+    let missing = matches!(code, Code::NotFound | Code::Gone);
+    !is_found(task) || (known.feed.last_success.is_some() && !missing)
+}
+
+/// Whether that was the end of a sitemap that was found: what never answered as one was a guess, and
+/// what is missing for good was taken away.
+fn is_over(task: &Task, known: &Known, code: Code, disabled: bool) -> bool {
+    let never = known.feed.last_success.is_none();
+    let missing = matches!(code.class(), Class::NotFound | Class::Final);
+    is_found(task) && ((never && missing) || (disabled && (never || missing)))
 }
 
 fn poll<'a>(lease: &Lease, known: &Known, state: &'a State, at: Ts) -> Poll<'a> {
@@ -55,6 +84,7 @@ fn poll<'a>(lease: &Lease, known: &Known, state: &'a State, at: Ts) -> Poll<'a> 
         kind: lease.task.kind,
         explicit: spec.and_then(|spec| spec.poll_interval),
         policy: spec.and_then(|spec| spec.poll_policy),
+        limits: spec.map_or((None, None), |spec| (spec.min_interval, spec.max_interval)),
         due: lease.task.next_fetch_at,
         at,
         state,
@@ -93,13 +123,17 @@ pub(super) fn went_well(
         code: None,
         items: found.items,
         new_items: new,
-        all_new: before.last_ok > 0 && before.window > 0 && found.items == Some(new),
+        overflowed: overflowed(&before, &found),
         news_elsewhere: known.news_elsewhere,
     };
-    let health = judge(&state, &signs, found.at, known.feed.health);
+    let health = match is_found(&lease.task) {
+        // It owes nobody anything: one of many, and often of a day that is over.
+        true => Health::Usual,
+        false => judge(&state, &signs, found.at, known.feed.health),
+    };
     let mut events = Vec::new();
-    if before.disabled {
-        events.push(told(lease, EventKind::SourceEnabled, "a probe went well", None));
+    if known.feed.disabled_since.is_some() {
+        events.push(told(lease, EventKind::SourceEnabled, "a poll went well again", None));
     }
     events.extend(changed(lease, known, health, &decision.reason));
     let follows = house.policy.follows_price(&poll, &state);
@@ -110,6 +144,10 @@ pub(super) fn went_well(
         bucket: follows.then(|| Rates::bucket(state.rate())),
         schedule: Some(state.to_bytes()),
         health,
+        health_since: since(known, health, at),
+        disabled_since: None,
+        warnings: brought
+            .map_or_else(|| known.feed.warnings.clone(), |brought| brought.warnings.clone()),
         yielded: 0,
         heard: if new > 0 { heard(known) } else { known.feed.heard },
         ..known.feed.clone()
@@ -138,31 +176,58 @@ pub(super) fn trusted(polled: &mut Polled, kept: Validators, known: &Known, at: 
     Validators::default()
 }
 
+/// Since when a channel does as it does from now on.
+fn since(known: &Known, health: Health, at: Ts) -> Option<Ts> {
+    known.feed.health_since.filter(|_| health == known.feed.health).or(Some(at))
+}
+
+/// Where a channel goes after a poll that went well, and `told` of something or not: on, unless it was
+/// only found and is exhausted. Then the reason says so.
+pub(super) fn next(lease: &Lease, polled: &mut Polled, told: bool, at: Ts) -> Next {
+    let last = polled.fact.state.schedule.as_deref().and_then(State::from_bytes);
+    let last = last.map_or(0, |state| i64::from(state.last_item) * 1000);
+    let quiet_since = Ts::from_ms(last).max(lease.task.discovered_at);
+    if told || !is_found(&lease.task) || at.since(quiet_since) < EXHAUSTED {
+        return Next::Again { at: polled.decision.at };
+    }
+    polled.decision.reason = "no new page in 30 days: over until it is named again".to_owned();
+    Next::Fetched
+}
+
 /// A poll that failed: what follows, and `None` instead of a time when waiting does not help.
 pub(super) fn went_wrong(
     lease: &Lease,
-    (code, told_at): (Code, Option<Ts>),
-    fresh: Option<Duration>,
+    failure: &Failure,
     known: &Known,
     at: Ts,
     house: &House,
 ) -> (Option<Decision>, FeedFact, Vec<NewEvent>) {
+    let Failure { code, told: told_at, fresh, .. } = *failure;
     let before = remembered(known);
     let poll = poll(lease, known, &before, at);
     let Failed { state, next } = house.policy.after_failure(&poll, code, told_at, fresh);
+    let next = next.filter(|_| !is_over(&lease.task, known, code, state.disabled));
+    let is_owed = is_owed(&lease.task, known, code);
     let signs = Signs { code: Some(code), ..Signs::default() };
-    let health = judge(&state, &signs, seconds(at), known.feed.health);
-    let why = next.as_ref().map_or("it is given up", |next| next.reason.as_str());
+    let health = match is_owed {
+        true => judge(&state, &signs, seconds(at), known.feed.health),
+        false => known.feed.health,
+    };
+    let why = next.as_ref().map_or(failure.detail.as_str(), |next| next.reason.as_str());
     let mut events = Vec::new();
-    if state.disabled && !before.disabled {
+    // Of one that is given up the log tells as of all tasks that are.
+    if state.disabled && !before.disabled && is_owed && next.is_some() {
         events.push(told(lease, EventKind::SourceDisabled, why, Some(code)));
     }
     events.extend(changed(lease, known, health, why));
+    let is_disabled = state.disabled || next.is_none();
     let state = FeedState {
         failures: known.feed.failures + 1,
         interval_ms: next.as_ref().and_then(|next| ms(next.interval)),
         schedule: Some(state.to_bytes()),
         health,
+        health_since: since(known, health, at),
+        disabled_since: known.feed.disabled_since.or(is_disabled.then_some(at)),
         ..known.feed.clone()
     };
     let fact = FeedFact { based_on: known.feed.version, state, items: None, new_items: 0 };

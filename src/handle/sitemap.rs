@@ -9,9 +9,9 @@ use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
 
 use super::feed::found;
-use super::poll::{Brought, went_well};
+use super::poll::{self, Brought, went_well};
 use super::{Carried, House, unchanged};
-use crate::model::{Code, Kind, Known, Lease, NewTask, Next, Origin, Outcome, Task, Ts, Verdict};
+use crate::model::{Code, Kind, Known, Lease, NewTask, Origin, Outcome, Task, Ts, Verdict, Warned};
 
 /// Sitemaps that are so many steps away from the one that was declared, redirects included, name no
 /// further ones.
@@ -77,8 +77,8 @@ pub(super) fn decide(
         Some(base) => web::join(base, loc).map(|url| url.to_string()).ok(),
         None => Some(loc.to_owned()),
     };
-    let items = read.sitemap.urls.len() + read.sitemap.children.len();
     let site = read.origin.as_deref().map(|origin| of_site(origin, known)).unwrap_or_default();
+    let items = read.sitemap.urls.len() + read.sitemap.children.len() + site.len();
     let pages = read.sitemap.urls.iter().filter(|page| all || page.may_be_since(since));
     let pages = pages.filter_map(|url| absolute(&url.loc));
     let pages = pages.map(|url| found(lease, url, Kind::Article, Origin::Sitemap));
@@ -90,11 +90,17 @@ pub(super) fn decide(
         .map(|url| NewTask { depth, ..found(lease, url, Kind::Sitemap, Origin::Sitemap) })
         .collect();
     let too_deep = if depth > DEEPEST { std::mem::take(&mut children).len() } else { 0 };
-    let brought = Brought { items: u32::try_from(items).unwrap_or(u32::MAX), ..Brought::default() };
+    let warnings = read.sitemap.warnings.iter();
+    let brought = Brought {
+        items: u32::try_from(items).unwrap_or(u32::MAX),
+        warnings: Warned::gather(warnings.map(|one| (one.code, one.detail.as_str(), 1))),
+        ..Brought::default()
+    };
     let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
-    let next = Next::Again { at: polled.decision.at };
+    let discovered: Vec<_> = children.into_iter().chain(pages).collect();
+    let next = poll::next(lease, &mut polled, !discovered.is_empty(), at);
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
-    outcome.discovered = children.into_iter().chain(pages).collect();
+    outcome.discovered = discovered;
     let deep = match too_deep {
         0 => String::new(),
         n => format!(", {n} nested too deep"),

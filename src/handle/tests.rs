@@ -239,7 +239,8 @@ fn failures_wait_longer_each_time_and_what_is_gone_is_told() {
     let gone = served(&lease(Kind::Feed, FEED), answer(FEED, 410, &[], ""), &known);
     assert_eq!(gone.next, Next::Dead { code: Code::Gone });
     let told: Vec<_> = gone.events.iter().map(|event| event.kind).collect();
-    assert_eq!(told, [EventKind::SourceHealth, EventKind::FeedGone]);
+    use EventKind::{FeedGone, SourceDisabled, SourceHealth};
+    assert_eq!(told, [SourceHealth, FeedGone, SourceDisabled]);
 }
 
 #[test]

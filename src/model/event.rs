@@ -11,6 +11,8 @@ named! {
         EntryNew = 0 "entry.new",
         /// A known entry reads differently.
         EntryUpdated = 1 "entry.updated",
+        /// A feed says that an entry of it is gone.
+        EntryDeleted = 2 "entry.deleted",
         /// An article is kept for the first time.
         ArticleNew = 10 "article.new",
         /// A kept article has another text.
@@ -21,15 +23,15 @@ named! {
         ArticleFailed = 13 "article.failed",
         /// An article was taken down.
         ArticleWithdrawn = 14 "article.withdrawn",
-        /// A source is no longer followed.
+        /// A source is no longer followed, or a channel of it only probed, or given up.
         SourceDisabled = 20 "source.disabled",
-        /// A source is followed again.
+        /// A source, or a channel of it, is followed again.
         SourceEnabled = 21 "source.enabled",
-        /// A source's health changed.
+        /// The health of a source's channel changed.
         SourceHealth = 22 "source.health",
         /// A feed has another address for good.
         FeedMoved = 30 "feed.moved",
-        /// A feed is gone for good.
+        /// A feed or sitemap is gone for good.
         FeedGone = 31 "feed.gone",
     }
 }
@@ -48,23 +50,31 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// What the log says when a task is given up; `None` for kinds that nobody waits for.
+    /// What the log says when a task is given up; nothing for kinds that nobody waits for.
     #[must_use]
-    pub fn given_up(task: &Task, code: Code, reason: &str) -> Option<Self> {
-        let (kind, subject) = match task.kind {
-            Kind::Article => (EventKind::ArticleFailed, task.url_hash.to_string()),
-            Kind::Feed => (EventKind::FeedGone, task.id.to_string()),
-            _ => return None,
+    pub fn given_up(task: &Task, code: Code, reason: &str) -> Vec<Self> {
+        let kinds: &[EventKind] = match (task.kind, code) {
+            (Kind::Article, _) => &[EventKind::ArticleFailed],
+            (Kind::Feed | Kind::Sitemap, Code::Gone) => {
+                &[EventKind::FeedGone, EventKind::SourceDisabled]
+            }
+            (Kind::Feed | Kind::Sitemap, _) => &[EventKind::SourceDisabled],
+            _ => &[],
         };
-        Some(Self {
-            kind,
-            subject,
+        let told = |kind: &EventKind| Self {
+            kind: *kind,
+            subject: match kind {
+                EventKind::ArticleFailed => task.url_hash.to_string(),
+                EventKind::FeedGone => task.id.to_string(),
+                _ => task.source_id.clone().unwrap_or_else(|| task.id.to_string()),
+            },
             source: task.source,
             payload: serde_json::json!({
-                "url": task.url, "code": code, "failure": code.failure(), "reason": reason,
-                "attempts": task.retry_count + 1,
+                "channel": task.kind.recurs().then_some(task.id), "url": task.url, "code": code,
+                "failure": code.failure(), "reason": reason, "attempts": task.retry_count + 1,
             }),
-        })
+        };
+        kinds.iter().map(told).collect()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     ArticleFact, Code, EntryFact, EntryId, FetchRecord, Health, NewEvent, NewTask, SourceId,
     TaskId, Ts, UrlHash, Validators,
@@ -116,6 +118,13 @@ pub struct FeedState {
     pub bucket: Option<u8>,
     /// How it does.
     pub health: Health,
+    /// Since when it does like that.
+    pub health_since: Option<Ts>,
+    /// Since when it has only been probed, or was given up; `None` while it is polled, and from the
+    /// operator's word on that it is.
+    pub disabled_since: Option<Ts>,
+    /// What was wrong with the last document that was read.
+    pub warnings: Vec<Warned>,
     /// When its validators were last set aside to see whether they can be trusted.
     pub probed_at: Option<Ts>,
     /// Tasks that it told of first and that the scheduler has not yet heard of. The store adds what
@@ -127,6 +136,35 @@ pub struct FeedState {
     pub moving: Option<Moving>,
     /// Whether its ids did not last, so that entries are known by their pages.
     pub by_pages: bool,
+}
+
+/// Something that was wrong with a document and did not prevent reading it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warned {
+    /// The stable name of what was wrong.
+    pub code: String,
+    /// The first case, in short.
+    pub detail: String,
+    /// How often.
+    pub count: u32,
+}
+
+impl Warned {
+    /// Kinds of faults that are kept of a document.
+    const MOST: usize = 20;
+
+    /// What is kept of what a reader noted: one for each kind, as the first case had it.
+    pub fn gather<'a>(noted: impl IntoIterator<Item = (&'a str, &'a str, u32)>) -> Vec<Self> {
+        let mut kept: Vec<Self> = Vec::new();
+        for (code, detail, count) in noted {
+            if let Some(known) = kept.iter_mut().find(|known| known.code == code) {
+                known.count = known.count.saturating_add(count);
+            } else if kept.len() < Self::MOST {
+                kept.push(Self { code: code.to_owned(), detail: detail.to_owned(), count });
+            }
+        }
+        kept
+    }
 }
 
 /// A new address that a feed has had for some polls in a row.
@@ -152,6 +190,9 @@ impl Default for FeedState {
             schedule: None,
             bucket: None,
             health: Health::Usual,
+            health_since: None,
+            disabled_since: None,
+            warnings: Vec::new(),
             probed_at: None,
             yielded: 0,
             heard: 0,
@@ -302,6 +343,8 @@ pub struct Outcome {
     pub entries: Vec<EntryFact>,
     /// Known entries that were seen again, unchanged.
     pub seen: Vec<EntryId>,
+    /// Entries that the feed says are gone, each with what the log says when it was known and there.
+    pub deleted: Vec<(EntryId, NewEvent)>,
     /// The article read.
     pub article: Option<ArticleFact>,
     /// The robots.txt read.
@@ -330,6 +373,7 @@ impl Outcome {
             settled: None,
             entries: Vec::new(),
             seen: Vec::new(),
+            deleted: Vec::new(),
             article: None,
             robots: None,
             feed: None,
@@ -337,5 +381,22 @@ impl Outcome {
             fetches: Vec::new(),
             events: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_kind_of_fault_the_first_case_is_kept_and_of_many_kinds_twenty() {
+        let kept = Warned::gather([("a", "one", 2), ("b", "x", 1), ("a", "two", 3)]);
+        assert_eq!(
+            (kept[0].code.as_str(), kept[0].detail.as_str(), kept[0].count),
+            ("a", "one", 5)
+        );
+        assert_eq!(kept.len(), 2);
+        let many: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+        assert_eq!(Warned::gather(many.iter().map(|code| (code.as_str(), "", 1))).len(), 20);
     }
 }

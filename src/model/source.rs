@@ -54,6 +54,19 @@ named! {
     }
 }
 
+/// How often a source is polled, as far as its operator says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polling {
+    /// A fixed time between polls.
+    pub interval: Option<Duration>,
+    /// How polls are chosen.
+    pub policy: Option<PollPolicy>,
+    /// At least this far apart.
+    pub min: Option<Duration>,
+    /// At most this far apart.
+    pub max: Option<Duration>,
+}
+
 /// What an operator says about a publisher to follow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewSource {
@@ -80,6 +93,12 @@ pub struct NewSource {
     /// How its polls are chosen, instead of the house's way.
     #[serde(default)]
     pub poll_policy: Option<PollPolicy>,
+    /// Its polls come at least this far apart, instead of what the house says.
+    #[serde(rename = "min_interval_ms", with = "millis", default)]
+    pub min_interval: Option<Duration>,
+    /// And at most this far.
+    #[serde(rename = "max_interval_ms", with = "millis", default)]
+    pub max_interval: Option<Duration>,
     /// How it is asked, where that is not everybody's way.
     #[serde(default, skip_serializing_if = "Access::is_empty")]
     pub access: Access,
@@ -99,8 +118,16 @@ impl NewSource {
             rate_limit: None,
             poll_interval: None,
             poll_policy: None,
+            min_interval: None,
+            max_interval: None,
             access: Access::default(),
         }
+    }
+
+    /// From now on it is polled like this.
+    pub const fn set_polling(&mut self, polling: Polling) {
+        (self.poll_interval, self.poll_policy) = (polling.interval, polling.policy);
+        (self.min_interval, self.max_interval) = (polling.min, polling.max);
     }
 
     /// What the store keeps: unlike everything else that is written of a source, with its secrets.

@@ -17,8 +17,8 @@ const GAIN: f64 = 0.02;
 const STIFFEST: f64 = 0.1;
 /// The most that is corrected, as a power of e.
 const MOST: f64 = 3.0;
-/// Between which prices to look, in item-seconds.
-const PRICES: (f64, f64) = (1e-3, 1e12);
+/// The highest price to look for, in item-seconds.
+const DEAREST: f64 = 1e12;
 
 /// The price before anything is known, in item-seconds.
 pub const FIRST_PRICE: f64 = 2000.0;
@@ -57,6 +57,11 @@ impl Rates {
         self.fixed += polls;
     }
 
+    /// Whether nobody's polls follow the price.
+    fn is_empty(&self) -> bool {
+        self.counts.iter().all(|count| *count == 0)
+    }
+
     /// Polls a day at a price.
     fn polls(&self, price: f64, bounds: Bounds) -> f64 {
         let each = |(bucket, count): (usize, &u32)| {
@@ -84,6 +89,13 @@ fn interval(price: f64, rate: f64, bounds: Bounds) -> f64 {
     time.clamp(min, max)
 }
 
+/// What a request costs at the least, however large the budget: at this price only a feed that is
+/// expected to have a new item within the shortest interval is asked that often.
+fn cheapest(bounds: Bounds) -> f64 {
+    let time = f64::from(bounds.min.max(1));
+    time * (0.5 + 2.0 * time / (3.0 * super::value::LATE))
+}
+
 /// The price and what experience says about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
@@ -101,7 +113,8 @@ impl Default for Price {
 
 impl Price {
     /// The price from now on. `budget` is in polls a day, `made` what was made in the last day, when
-    /// a whole day has passed, and `hours` the time since the last look.
+    /// a whole day has passed, and `hours` the time since the last look. Before there is anything to
+    /// solve it for, the first price stands.
     #[must_use]
     pub fn solved(
         self,
@@ -111,10 +124,11 @@ impl Price {
         hours: f64,
         bounds: Bounds,
     ) -> Self {
-        if budget <= 0.0 {
+        if budget <= 0.0 || rates.is_empty() {
             return Self::default();
         }
-        let (mut low, mut high) = (PRICES.0.ln(), PRICES.1.ln());
+        let cheapest = cheapest(bounds).ln();
+        let (mut low, mut high) = (cheapest, DEAREST.ln());
         for _ in 0..40 {
             let middle = f64::midpoint(low, high);
             if rates.polls(middle.exp(), bounds) > budget { low = middle } else { high = middle }
@@ -125,7 +139,8 @@ impl Price {
         let elasticity = (moved.ln() / 0.2).max(STIFFEST);
         let off = made.map_or(0.0, |made| (made.max(1.0) / budget).ln());
         let correction = self.correction + (GAIN * hours).min(1.0) * off / elasticity;
-        let correction = correction.clamp(-MOST, MOST);
+        // Polls that nobody needs teach nothing about the price.
+        let correction = correction.clamp(-MOST, MOST).max(cheapest - high);
         Self { value: (high + correction).exp(), correction }
     }
 }
@@ -160,6 +175,29 @@ mod tests {
         assert_eq!(price.solved(&rates, 0.0, None, 1.0, BOUNDS), Price::default());
     }
 
+    #[test]
+    fn before_there_are_feeds_the_first_price_stands() {
+        let mut none = Rates::default();
+        none.add_fixed(9.0);
+        assert_eq!(Price::default().solved(&none, 2.0, None, 0.0, BOUNDS), Price::default());
+    }
+
+    #[test]
+    fn a_budget_that_nobody_needs_does_not_make_quiet_feeds_busy() {
+        let rates = house(&[0.05, 0.25, 288.0]);
+        let mut price = Price::default();
+        for _ in 0..500 {
+            price = price.solved(&rates, 1e6, Some(200.0), 1.0, BOUNDS);
+        }
+        let minutes = |rate| interval(price.value, rate, BOUNDS) / 60.0;
+        assert!(minutes(0.25) > 60.0 && minutes(0.05) > 120.0, "{price:?}");
+        assert!((minutes(288.0) - 5.0).abs() < 0.1, "an item every five minutes: {price:?}");
+        // And it is dear again as soon as requests are scarce.
+        let scarce = price.solved(&rates, 10.0, Some(200.0), 1.0, BOUNDS);
+        let fresh = Price::default().solved(&rates, 10.0, Some(200.0), 1.0, BOUNDS);
+        assert!((scarce.value / fresh.value - 1.0).abs() < 1e-6, "{scarce:?} {fresh:?}");
+    }
+
     proptest! {
         #[test]
         fn the_solved_price_meets_the_budget(
@@ -167,7 +205,8 @@ mod tests {
             share in 0.05f64..0.9,
         ) {
             let all = house(&rates);
-            let (least, most) = (all.polls(PRICES.1, BOUNDS), all.polls(PRICES.0, BOUNDS));
+            let (least, most) =
+                (all.polls(DEAREST, BOUNDS), all.polls(cheapest(BOUNDS), BOUNDS));
             let budget = least + share * (most - least);
             let price = Price::default().solved(&all, budget, None, 1.0, BOUNDS);
             let polls = all.polls(price.value, BOUNDS);

@@ -5,7 +5,7 @@
 
 use super::profile::{Outlook, Profile};
 use super::state::State;
-use super::value;
+use super::value::{self, Found};
 use crate::model::{Class, Code, Health};
 
 /// A silence that had at most this chance is late: with daily looks at a hundred feeds, less than
@@ -31,10 +31,23 @@ pub struct Signs {
     pub items: Option<u32>,
     /// Items that were new.
     pub new_items: u32,
-    /// Whether everything in the document was new, though there had been others before.
-    pub all_new: bool,
+    /// Whether the document does not hold what was published since the poll before.
+    pub overflowed: bool,
     /// Pages of the source that other channels told of since this one last had news.
     pub news_elsewhere: u32,
+}
+
+/// Whether more was published since the poll before than the document holds, as far as it shows:
+/// nothing in it was there before. One that only ever shows the latest item or two is always like
+/// that: there the rhythm has to say that more was to be expected.
+#[must_use]
+pub fn overflowed(before: &State, found: &Found<'_>) -> bool {
+    let new = found.new_items();
+    if before.last_ok == 0 || before.window == 0 || new == 0 || found.items != Some(new) {
+        return false;
+    }
+    let days = f64::from(found.at.saturating_sub(before.last_ok)) / f64::from(value::DAY);
+    new >= value::FEW || before.rate() * days > f64::from(new) / 2.0
 }
 
 /// The verdict on a feed after a poll at `at`; `before` is the one until now.
@@ -45,7 +58,7 @@ pub fn judge(state: &State, signs: &Signs, at: u32, before: Health) -> Health {
     }
     match signs.items {
         Some(0) => return Health::Empty,
-        Some(_) if signs.all_new => return Health::Overflowing,
+        Some(_) if signs.overflowed => return Health::Overflowing,
         // Still so until a document shows an item that was there before.
         None if before == Health::Empty => return before,
         _ => {}

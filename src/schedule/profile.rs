@@ -246,7 +246,7 @@ mod tests {
     fn rhythmic(times: &[u32]) -> Profile {
         let mut state = State::default();
         for time in times {
-            state.beat(*time, 1);
+            state.beat(*time, 1, u32::MAX);
         }
         Profile::of(&state)
     }

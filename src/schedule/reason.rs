@@ -106,6 +106,7 @@ mod tests {
             factor: 2.13,
             expected: 0.2,
             guarded: false,
+            edge: "none",
         };
         let grounds = Grounds::Value { plan, n: 31.0, price: 50_000.0 };
         // A Tuesday.

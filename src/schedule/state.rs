@@ -3,6 +3,7 @@
 //! Times are whole Unix seconds. Nothing here decides anything.
 
 use super::mix;
+use super::value::DAY;
 
 /// Outcomes that flapping is counted over.
 const REMEMBERED: u32 = 50;
@@ -151,19 +152,33 @@ impl State {
         super::value::rate(self)
     }
 
+    /// The same with a fresh start, on somebody's word.
+    #[must_use]
+    pub const fn forgiven(mut self) -> Self {
+        self.forgive();
+        self
+    }
+
     /// A fresh start, after a probe went well.
     pub(super) const fn forgive(&mut self) {
         self.misses = 0;
         self.disabled = false;
     }
 
-    /// Counts an item of that time for the rhythm.
-    pub(super) fn beat(&mut self, time: u32, salt: u64) {
+    /// Counts an item of that time for the rhythms of which `watched` seconds show a whole turn: two
+    /// days of items say nothing about the other five of the week.
+    pub(super) fn beat(&mut self, time: u32, salt: u64, watched: u32) {
         let (hour, day) = hour_and_day(time);
         let coin = mix(salt, u64::from(time));
-        self.hours.add(hour, coin);
-        self.days.add(day, coin.rotate_left(20));
-        self.minutes.add(time as usize % 3600 / 300, coin.rotate_left(40));
+        if watched >= DAY {
+            self.hours.add(hour, coin);
+        }
+        if watched >= 7 * DAY {
+            self.days.add(day, coin.rotate_left(20));
+        }
+        if watched >= DAY / 24 {
+            self.minutes.add(time as usize % 3600 / 300, coin.rotate_left(40));
+        }
     }
 
     /// The state as it is kept with the feed.
@@ -292,7 +307,7 @@ mod tests {
         ) {
             let mut state = State { n, floor, window, ttl, skip, ..State::default() };
             for time in beats {
-                state.beat(time, 3);
+                state.beat(time, 3, u32::MAX);
             }
             state.note(failed);
             let written = state.to_bytes();

@@ -34,6 +34,7 @@ fn poll(state: &State, at: u32) -> Poll<'_> {
         kind: Kind::Feed,
         explicit: None,
         policy: None,
+        limits: (None, None),
         due: ts(at),
         at: ts(at),
         state,
@@ -333,4 +334,69 @@ proptest! {
             at = seconds(when.at).max(at + 1);
         }
     }
+}
+
+#[test]
+fn the_first_failure_by_size_doubles_the_usual_interval_of_its_kind() {
+    for (kind, wait) in [(Kind::Feed, 30 * MINUTE), (Kind::Sitemap, 12 * HOUR)] {
+        let state = State::default();
+        let poll = Poll { kind, ..poll(&state, START) };
+        let failed = policy(PollPolicy::Value).after_failure(&poll, Code::TooLarge, None, None);
+        assert_eq!(failed.next.unwrap().interval, wait, "{kind}");
+    }
+}
+
+#[test]
+fn a_reason_names_what_bound_the_plan_and_the_wait_that_it_led_to() {
+    let reason = |limits, explicit, kind| {
+        let (state, hints) = (State::default(), CONDITIONAL);
+        let poll = Poll { limits, explicit, kind, ..poll(&state, START) };
+        let found = Found { at: START, ..Found::default() };
+        policy(PollPolicy::Value).next_poll(&poll, &found, &hints).1
+    };
+    let none = (None, None);
+    let decided = reason(none, Some(MINUTE), Kind::Feed);
+    assert!(decided.interval == 5 * MINUTE && decided.reason.ends_with("bound=min"), "{decided:?}");
+    let decided = reason(none, Some(48 * HOUR), Kind::Feed);
+    assert!(decided.interval == DAY && decided.reason.ends_with("bound=max"), "{decided:?}");
+    // A source's own limits count in place of the house's.
+    let decided = reason((None, Some(HOUR)), None, Kind::Sitemap);
+    assert!(decided.interval == HOUR && decided.reason.ends_with("bound=max"), "{decided:?}");
+    let decided = reason((Some(MINUTE), None), Some(MINUTE), Kind::Feed);
+    assert!(decided.interval == MINUTE && decided.reason.ends_with("bound=none"), "{decided:?}");
+
+    let dead = State { last_ok: START, last_item: START - 300 * 86_400, ..State::default() };
+    let decided = plan(PollPolicy::Value, &dead, 1.0);
+    assert!(decided.reason.contains("bound=faded"), "{}", decided.reason);
+    let at = dead.last_ok + 3600;
+    let bounded = Poll { limits: (None, Some(DAY)), price: 1e9, ..poll(&dead, at) };
+    let found = Found { at, ..Found::default() };
+    let decided = policy(PollPolicy::Value).next_poll(&bounded, &found, &CONDITIONAL).1;
+    assert!(decided.interval <= DAY, "who names a longest interval means it: {decided:?}");
+
+    let skips = State { skip: 0x00ff_fffe, ..State::default() };
+    let failed = policy(PollPolicy::Value).after_failure(
+        &poll(&skips, START + 3600),
+        Code::Timeout,
+        None,
+        None,
+    );
+    let next = failed.next.unwrap();
+    let wait = human(next.at.since(ts(START + 3600)));
+    assert!(next.at.since(ts(START)) >= DAY, "{next:?}");
+    assert!(next.reason.contains(&format!("again in {wait}; bound=skip")), "{next:?}");
+}
+
+#[test]
+fn a_short_first_document_teaches_its_rate_and_no_rhythm_that_it_cannot_show() {
+    let rate = |items: u32, gap: u32| {
+        let times: Vec<u32> = (0..items).map(|n| START - n * gap).collect();
+        let found = Found { at: START, dated: &times, items: Some(items), ..Found::default() };
+        let mut state = State::default();
+        value::learn(&mut state, &found, 1);
+        state.rate()
+    };
+    // Two days of prior evidence stand against it.
+    assert!((10.0..20.0).contains(&rate(50, 3600)), "hourly for two days: {}", rate(50, 3600));
+    assert!(rate(10, 300) > 3.5, "ten within an hour: {}", rate(10, 300));
 }

@@ -25,6 +25,8 @@ const DEAD: u32 = 90 * DAY;
 const PATIENCE: u32 = 90;
 /// The longest interval of a dead feed.
 const DEAD_INTERVAL: u32 = 7 * DAY;
+/// A document with fewer items is often new as a whole, and that says nothing.
+pub(super) const FEW: u32 = 3;
 
 /// What a successful poll brought.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,6 +74,8 @@ pub(super) struct Plan {
     pub(super) expected: f64,
     /// The document would overflow otherwise.
     pub(super) guarded: bool,
+    /// Which limit it stands at: `min`, `max`, `faded` or `none`.
+    pub(super) edge: &'static str,
 }
 
 /// Items a day.
@@ -108,10 +112,10 @@ pub(super) fn learn(state: &mut State, found: &Found<'_>, salt: u64) {
 /// The dated items of the first document are history.
 fn first(state: &mut State, found: &Found<'_>, salt: u64) {
     let past = || found.dated.iter().copied().filter(|time| *time <= found.at);
-    for time in past() {
-        state.beat(time, salt);
-    }
     let Some(oldest) = past().min() else { return };
+    for time in past() {
+        state.beat(time, salt, found.at - oldest);
+    }
     let ago = |time: u32| f64::from(found.at - time);
     let total: f64 = past().map(|time| weight(ago(time))).sum();
     state.n = (total - weight(ago(oldest))).max(0.0) as f32;
@@ -137,7 +141,8 @@ fn more(state: &mut State, found: &Found<'_>, salt: u64) {
     let step = 0.1 * (expected / (expected + 1.0)).min(0.5);
     state.fano += (step * (off - f64::from(state.fano))) as f32;
     // A document that is mostly new nearly overflowed.
-    if found.items.is_some_and(|items| items > 0 && found.new_items() >= items - items * 3 / 10) {
+    let mostly = |items: u32| items >= FEW && found.new_items() >= items - items * 3 / 10;
+    if found.items.is_some_and(mostly) {
         state.fano = (state.fano * 1.5).min(1e6);
     }
 
@@ -147,11 +152,11 @@ fn more(state: &mut State, found: &Found<'_>, salt: u64) {
         state.minutes.age();
     }
     for time in found.dated {
-        state.beat((*time).min(at), salt);
+        state.beat((*time).min(at), salt, u32::MAX);
     }
     for item in 0..found.undated.min(1000) {
         let coin = mix(salt ^ u64::from(at), u64::from(item));
-        state.beat(from + (coin % u64::from((at - from).max(1))) as u32, salt);
+        state.beat(from + (coin % u64::from((at - from).max(1))) as u32, salt, u32::MAX);
     }
 }
 
@@ -243,13 +248,14 @@ fn faded(silent: u32, bounds: Bounds) -> Bounds {
 }
 
 /// When to poll next, counted from the last success, at this price in item-seconds; and the longest
-/// that it could have been.
-pub(super) fn plan(state: &State, price: f64, bounds: Bounds) -> (Plan, u32) {
+/// that it could have been. Only a feed that `fades` waits longer than its bounds say.
+pub(super) fn plan(state: &State, price: f64, bounds: Bounds, fades: bool) -> (Plan, u32) {
     let start = state.last_ok;
     let profile = Profile::of(state);
     let rate = rate(state);
     let silent = start.saturating_sub(state.last_item);
-    let bounds = if state.last_item > 0 && silent > DEAD { faded(silent, bounds) } else { bounds };
+    let is_dead = fades && state.last_item > 0 && silent > DEAD;
+    let bounds = if is_dead { faded(silent, bounds) } else { bounds };
     let max = bounds.max.max(bounds.min);
     let guard = guard(state);
     let outlook = Outlook::new(&profile, start);
@@ -272,6 +278,12 @@ pub(super) fn plan(state: &State, price: f64, bounds: Bounds) -> (Plan, u32) {
         factor: profile.hourly(start + interval),
         expected: rate / f64::from(DAY) * rule.outlook.mass(start + interval),
         guarded,
+        edge: match interval {
+            _ if interval == bounds.min && is_dead => "faded",
+            _ if interval == bounds.min => "min",
+            _ if interval == max => "max",
+            _ => "none",
+        },
     };
     (plan, max)
 }

@@ -1,4 +1,6 @@
-//! Lines of JSON in a file a day: `entries/2026-11-15.ndjson` and `articles/2026-11-15.ndjson`.
+//! Lines of JSON in a file a day: `entries/2026-11-15.ndjson`, `articles/2026-11-15.ndjson`, and
+//! `events/2026-11-15.ndjson` for what else happened: to sources, their channels, and pages that were
+//! given up.
 //!
 //! The cursor remembers how long each file was when it was saved. After a crash a file is cut back
 //! to that length, so that no line is torn and none is written twice.
@@ -15,6 +17,9 @@ use serde_json::{Value, json};
 use super::{Sink, SinkError};
 use crate::model::{ArticleId, EntryId, Event, EventKind};
 use crate::store::Store;
+
+/// The folders that lines go to.
+const FOLDERS: [&str; 3] = ["articles", "entries", "events"];
 
 /// Writes lines below a directory.
 pub struct Ndjson {
@@ -33,13 +38,18 @@ impl Ndjson {
 
     /// The line for an event: what it is about, as it is now, and the event.
     async fn line(&self, event: &Event) -> Result<Option<Value>, SinkError> {
-        let Ok(id) = event.subject.parse::<ArticleId>() else { return Ok(None) };
-        let about = match event.kind {
-            EventKind::EntryNew | EventKind::EntryUpdated => {
+        let id = event.subject.parse::<ArticleId>();
+        let about = match (folder_of(event.kind), id) {
+            ("events", _) => {
+                let mut line = event.payload.clone();
+                put(&mut line, "subject", json!(event.subject));
+                Some(line)
+            }
+            ("entries", Ok(id)) => {
                 let entry = self.store.entry(EntryId(*id.as_bytes())).await?;
                 entry.map(serde_json::to_value).transpose()?
             }
-            _ => match self.store.article(id).await? {
+            (_, Ok(id)) => match self.store.article(id).await? {
                 Some((row, text)) => {
                     let mut article = serde_json::to_value(row)?;
                     put(&mut article, "text", Value::String(text));
@@ -47,6 +57,7 @@ impl Ndjson {
                 }
                 None => None,
             },
+            (_, Err(_)) => None,
         };
         // Taken down since: there is nothing to hand on.
         let Some(mut line) = about else { return Ok(None) };
@@ -60,7 +71,7 @@ impl Ndjson {
 impl Sink for Ndjson {
     async fn resume(&mut self, state: &Value) -> Result<(), SinkError> {
         self.lengths = serde_json::from_value(state.clone()).unwrap_or_default();
-        for folder in ["entries", "articles"] {
+        for folder in FOLDERS {
             let dir = self.dir.join(folder);
             fs::create_dir_all(&dir).map_err(io(&dir))?;
         }
@@ -84,7 +95,7 @@ impl Sink for Ndjson {
     fn prepare(&mut self, batch: &[Event]) -> Result<Option<Value>, SinkError> {
         let mut begun = false;
         for event in batch {
-            let Some(name) = file_of(event) else { continue };
+            let name = file_of(event);
             if !self.lengths.contains_key(&name) {
                 // Whatever is there already is not ours to cut.
                 let length = self.dir.join(&name).metadata().map_or(0, |file| file.len());
@@ -98,7 +109,7 @@ impl Sink for Ndjson {
     async fn deliver(&mut self, batch: &[Event]) -> Result<Value, SinkError> {
         let mut texts: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         for event in batch {
-            let Some(name) = file_of(event) else { continue };
+            let name = file_of(event);
             let Some(line) = self.line(event).await? else { continue };
             let text = texts.entry(name).or_default();
             serde_json::to_writer(&mut *text, &line)?;
@@ -110,7 +121,7 @@ impl Sink for Ndjson {
             self.lengths.insert(name, length);
         }
         // Only the last day of each folder can still grow.
-        let last: BTreeMap<_, _> = ["articles/", "entries/"]
+        let last: BTreeMap<_, _> = FOLDERS
             .iter()
             .filter_map(|folder| self.lengths.iter().rfind(|(name, _)| name.starts_with(folder)))
             .map(|(name, length)| (name.clone(), *length))
@@ -126,16 +137,26 @@ fn put(line: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// The file that an event's line goes to, below the directory.
-fn file_of(event: &Event) -> Option<String> {
-    let folder = match event.kind {
-        EventKind::EntryNew | EventKind::EntryUpdated => "entries",
+/// The folder that an event's line goes to.
+const fn folder_of(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::EntryNew | EventKind::EntryUpdated | EventKind::EntryDeleted => "entries",
         EventKind::ArticleNew | EventKind::ArticleUpdated | EventKind::ArticleDuplicate => {
             "articles"
         }
-        _ => return None,
-    };
-    Some(format!("{folder}/{}.ndjson", event.at.day()))
+        EventKind::ArticleFailed
+        | EventKind::ArticleWithdrawn
+        | EventKind::SourceDisabled
+        | EventKind::SourceEnabled
+        | EventKind::SourceHealth
+        | EventKind::FeedMoved
+        | EventKind::FeedGone => "events",
+    }
+}
+
+/// The file that an event's line goes to, below the directory.
+fn file_of(event: &Event) -> String {
+    format!("{}/{}.ndjson", folder_of(event.kind), event.at.day())
 }
 
 /// Appends, durably; answers with the new length.

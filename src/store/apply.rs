@@ -208,7 +208,7 @@ pub fn allowed_again(fact: &RobotsFact) -> Option<impl Fn(&str) -> bool> {
 
 /// What the log says of a task that was given up because nobody who had it ever answered.
 #[must_use]
-pub fn poisoned(task: &Task) -> Option<NewEvent> {
+pub fn poisoned(task: &Task) -> Vec<NewEvent> {
     NewEvent::given_up(task, Code::Poison, task.reason.as_deref().unwrap_or_default())
 }
 

@@ -9,7 +9,7 @@ use super::PriceNote;
 use crate::db::DbError;
 use crate::model::{
     Entry, EntryId, EventKind, Evidence, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin,
-    Source, SourceId, UrlHash,
+    Source, SourceId, UrlHash, Warned,
 };
 
 /// How hard article texts are compressed.
@@ -24,6 +24,17 @@ pub(super) const PRICE: &str = "schedule.price";
 #[expect(clippy::needless_pass_by_value, reason = "it comes from a row and goes nowhere else")]
 pub(super) fn price(note: String) -> Option<f64> {
     serde_json::from_str::<PriceNote>(&note).ok().map(|note| note.value)
+}
+
+/// What was wrong with a document, from its note. What cannot be read is written anew by the next
+/// document.
+pub(super) fn warnings(note: Option<String>) -> Vec<Warned> {
+    note.and_then(|note| serde_json::from_str(&note).ok()).unwrap_or_default()
+}
+
+/// The note of what was wrong with a document; nothing when it was fine.
+pub(super) fn warnings_note(warnings: &[Warned]) -> Result<Option<String>, DbError> {
+    if warnings.is_empty() { Ok(None) } else { to_json(&warnings).map(Some) }
 }
 
 pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, DbError> {

@@ -9,23 +9,22 @@ mod read;
 mod sources;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::{
-    ArticleFilter, ChannelState, Commit, Committed, Demand, FetchFilter, MovedRaw, PriceNote,
-    Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
+    ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
+    PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
     forms::{PRICE, to_json},
 };
 use crate::db::postgres::{LOGGED, WORK, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
-use crate::frontier::{Frontier, Rules};
+use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
     Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, PollPolicy, RobotsState, Source, TaskId,
+    NewSource, Polling, RobotsState, Source, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -123,6 +122,10 @@ impl Store for PgStore {
         sources::list(&self.db).await
     }
 
+    async fn channels(&self) -> Result<Vec<ChannelState>, DbError> {
+        sources::channels(&self.db.client().await?, None).await
+    }
+
     async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError> {
         let found = sources::show(&self.db, name).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
@@ -134,9 +137,14 @@ impl Store for PgStore {
         disabled: Option<String>,
     ) -> Result<Source, SourceError> {
         let found = sources::set_enabled(&self.db, name, disabled.as_deref()).await?;
+        let (source, forgiven) = found.ok_or_else(|| SourceError::Unknown(name.to_owned()))?;
+        if !forgiven.is_empty() {
+            let filter = TaskFilter { limit: forgiven.len(), ids: forgiven, ..Default::default() };
+            self.frontier.sweep(Act::Retry, filter, false).await?;
+        }
         self.frontier.announce(WORK).await;
         self.told().await;
-        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+        Ok(source)
     }
 
     async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError> {
@@ -145,15 +153,8 @@ impl Store for PgStore {
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 
-    async fn set_pace(
-        &self,
-        name: &str,
-        interval: Option<Duration>,
-        policy: Option<PollPolicy>,
-    ) -> Result<Source, SourceError> {
-        let change = |spec: &mut NewSource| {
-            (spec.poll_interval, spec.poll_policy) = (interval, policy);
-        };
+    async fn set_polling(&self, name: &str, polling: Polling) -> Result<Source, SourceError> {
+        let change = |spec: &mut NewSource| spec.set_polling(polling);
         let found = sources::respecify(&self.db, name, change).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
@@ -215,8 +216,8 @@ impl Store for PgStore {
         Ok(changed)
     }
 
-    async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {
-        read::events_after(&self.db, seq, limit).await
+    async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError> {
+        read::events(&self.db, &filter).await
     }
 
     async fn logged(&self) {

@@ -7,23 +7,22 @@ mod read;
 mod sources;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use super::{
-    ArticleFilter, ChannelState, Commit, Committed, Demand, FetchFilter, MovedRaw, PriceNote,
-    Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
+    ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
+    PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
 use crate::frontier::sqlite::SqliteFrontier;
-use crate::frontier::{Frontier, Rules};
+use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
     Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, PollPolicy, RobotsState, Source, TaskId,
+    NewSource, Polling, RobotsState, Source, TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -92,6 +91,10 @@ impl Store for SqliteStore {
         self.db.read(sources::list).await
     }
 
+    async fn channels(&self) -> Result<Vec<ChannelState>, DbError> {
+        self.db.read(|conn| sources::channels(conn, None)).await
+    }
+
     async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError> {
         let wanted = name.to_owned();
         let found = self.db.read(move |conn| sources::show(conn, &wanted)).await?;
@@ -110,8 +113,14 @@ impl Store for SqliteStore {
                 sources::set_enabled(conn, &wanted, disabled.as_deref(), clock.now())
             })
             .await?;
+        let (source, forgiven) = found.ok_or_else(|| SourceError::Unknown(name.to_owned()))?;
+        if !forgiven.is_empty() {
+            let filter = TaskFilter { limit: forgiven.len(), ids: forgiven, ..Default::default() };
+            self.frontier.sweep(Act::Retry, filter, false).await?;
+        }
         self.frontier.wake();
-        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+        self.logged.notify_waiters();
+        Ok(source)
     }
 
     async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError> {
@@ -121,16 +130,9 @@ impl Store for SqliteStore {
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 
-    async fn set_pace(
-        &self,
-        name: &str,
-        interval: Option<Duration>,
-        policy: Option<PollPolicy>,
-    ) -> Result<Source, SourceError> {
+    async fn set_polling(&self, name: &str, polling: Polling) -> Result<Source, SourceError> {
         let wanted = name.to_owned();
-        let change = move |spec: &mut NewSource| {
-            (spec.poll_interval, spec.poll_policy) = (interval, policy);
-        };
+        let change = move |spec: &mut NewSource| spec.set_polling(polling);
         let found = self.db.write(move |conn| sources::respecify(conn, &wanted, change)).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
@@ -194,8 +196,8 @@ impl Store for SqliteStore {
         Ok(changed)
     }
 
-    async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {
-        self.db.read(move |conn| read::events_after(conn, seq, limit)).await
+    async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError> {
+        self.db.read(move |conn| read::events(conn, &filter)).await
     }
 
     async fn logged(&self) {

@@ -96,6 +96,7 @@ fn help_names_every_command() {
         "frontier",
         "host",
         "article",
+        "events",
         "migrate",
         "backup",
         "restore",
@@ -219,7 +220,7 @@ fn a_source_is_added_changed_and_forgotten() {
     let table = desk.ok(&["source", "list"]);
     let lines: Vec<_> =
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
-    assert_eq!(lines[0], ["name", "state", "mode", "channels", "category", "priority"]);
+    assert_eq!(lines[0], ["name", "state", "health", "mode", "channels", "category", "priority"]);
     assert_eq!(lines[1][..3], ["example.com", "enabled", "feed"]);
     assert_eq!(lines.len(), 3);
 
@@ -235,6 +236,12 @@ fn a_source_is_added_changed_and_forgotten() {
     assert!(text.contains("policy      ewma") && !text.contains("interval"), "{text}");
     assert!(desk.ok(&pace(&[])).contains("as schedule.policy says"));
     desk.fails(&pace(&["--interval", "0s"]), 2, "interval");
+    desk.fails(&pace(&["--interval", "10m", "--policy", "ewma"]), 2, "leave out the policy");
+    let told = desk.ok(&pace(&["--min-interval", "1m", "--max-interval", "2h"]));
+    assert!(told.contains("at least 1m apart, at most 2h apart"), "{told}");
+    let text = desk.ok(&["source", "show", "example.com"]);
+    assert!(text.contains("at least    1m") && text.contains("at most     2h"), "{text}");
+    desk.ok(&pace(&[]));
 
     desk.ok(&["source", "disable", "example.com", "--reason", "they asked"]);
     let shown = desk.ok(&["source", "show", "example.com"]);

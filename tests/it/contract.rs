@@ -172,6 +172,7 @@ macro_rules! contract {
                 priority_only_rises,
                 priority_stands_still_while_a_task_is_under_way,
                 what_is_done_or_given_up_is_not_queued_again,
+                what_recurs_and_was_over_returns_when_it_is_named_again,
                 the_dead_return_after_a_month_unless_the_reason_is_final,
                 malformed_addresses_among_a_thousand_are_rejected_one_by_one,
                 an_earlier_wish_moves_a_waiting_page_forward,
@@ -216,6 +217,7 @@ macro_rules! contract {
                 what_is_remembered_of_a_channel_comes_back,
                 who_told_of_a_page_first_is_counted,
                 the_price_and_what_it_follows_from_are_kept,
+                feeds_that_were_never_polled_are_counted,
             }
             lease {
                 a_stale_lease_changes_nothing,
@@ -253,6 +255,7 @@ macro_rules! contract {
                 a_source_that_is_added_again_gets_its_pages_back,
                 what_nobody_owned_belongs_to_the_first_source_that_gives_it,
                 a_channel_that_was_given_up_returns_on_the_operators_word,
+                a_channel_that_is_only_probed_is_asked_on_the_operators_word,
                 names_are_unique,
                 how_a_source_is_asked_can_be_changed,
                 disabling_parks_and_enabling_resumes,
@@ -271,6 +274,8 @@ macro_rules! contract {
                 the_log_is_strictly_increasing_and_read_from_any_place,
                 the_same_facts_twice_give_no_second_event,
                 sources_leave_their_trace,
+                an_entry_is_deleted_once_until_it_is_there_again,
+                the_log_is_read_by_kind_time_source_and_from_its_end,
             }
             due {
                 nothing_is_due_in_an_empty_frontier,

@@ -22,7 +22,7 @@ FIELDS = {
     "articles": COMMON | {"task_id": str, "url": str, "text": str, "revision": int, "word_count": int},
 }
 KINDS = {
-    "entries": {"entry.new", "entry.updated"},
+    "entries": {"entry.new", "entry.updated", "entry.deleted"},
     "articles": {"article.new", "article.updated", "article.duplicate"},
 }
 
@@ -101,7 +101,7 @@ def check_once(lines, findings):
         for where, row in rows:
             kind, seq = row["event"]["kind"], row["event"]["seq"]
             once(events, seq, f"{where}: event {seq} is there twice", findings)
-            if not kind.endswith(".updated"):
+            if not kind.endswith((".updated", ".deleted")):
                 once(born, (folder, row["id"]), f"{where}: {row['id']} is new twice", findings)
 
 

@@ -6,7 +6,7 @@
 use super::rows::{Place, dequeue, enqueue, int, lock, now, read_place, renew_tops};
 use crate::db::postgres::{Tx, column, rows, run};
 use crate::db::{DbError, PgDb};
-use crate::model::{SourceId, Status, Ts};
+use crate::model::{Lane, SourceId, Status, Ts};
 
 /// The number of the lock, chosen by chance.
 const LOCK: i64 = 0x6665_6564_0004;
@@ -126,8 +126,8 @@ const REVIVED: &str = "SELECT id FROM task WHERE source_id = $1 AND kind IN (2, 
     UNION SELECT o.id FROM task c JOIN task o ON o.parent_id = c.id
     WHERE c.source_id = $1 AND c.kind IN (2, 3) AND o.status = 3 AND o.source_id IS NULL";
 
-/// Takes those up again, in a transaction of its own.
-pub(crate) async fn revive(db: &PgDb, source: SourceId) -> Result<(), DbError> {
+/// Takes those up again, in a transaction of its own; whether a channel was among them.
+pub(crate) async fn revive(db: &PgDb, source: SourceId) -> Result<bool, DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
     keep(&tx).await?;
@@ -138,7 +138,7 @@ pub(crate) async fn revive(db: &PgDb, source: SourceId) -> Result<(), DbError> {
     let found = rows(&tx, &sql, &[&source.0]).await?;
     let queues: Vec<i64> = found.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
     if queues.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     lock(&tx, &queues).await?;
     let now = now(db, &tx).await?;
@@ -148,10 +148,15 @@ pub(crate) async fn revive(db: &PgDb, source: SourceId) -> Result<(), DbError> {
          RETURNING id, host_id, lane, prio, due, kind, status"
     );
     let found = rows(&tx, &sql, &[&source.0, &queues, &now.ms()]).await?;
+    let polls = Lane::Poll.number();
+    let mut risen = false;
+    for row in &found {
+        risen |= int(row, 2)? == polls;
+    }
     let places: Vec<Place> = found.iter().map(read_place).collect::<Result<_, _>>()?;
     pass_to(&tx, &column(&places, |place| (place.task, source.0))).await?;
     enqueue(&tx, &places, now).await?;
     renew_tops(&tx, &queues).await?;
     tx.commit().await?;
-    Ok(())
+    Ok(risen)
 }

@@ -410,8 +410,9 @@ pub(crate) fn resume(conn: &Connection, source: SourceId, now: Ts) -> Result<(),
 }
 
 /// Takes up a source's channels again that were given up, and pages that were set aside when their
-/// source was removed: the operator's word is that they are wanted.
-pub(crate) fn revive(conn: &Connection, source: SourceId, now: Ts) -> Result<(), DbError> {
+/// source was removed: the operator's word is that they are wanted. Says whether there was such a
+/// channel.
+pub(crate) fn revive(conn: &Connection, source: SourceId, now: Ts) -> Result<bool, DbError> {
     let mut channels = conn.prepare(
         "SELECT id, status FROM task WHERE source_id = ?1 AND lane = 0 AND kind IN (?2, ?3)",
     )?;
@@ -422,8 +423,10 @@ pub(crate) fn revive(conn: &Connection, source: SourceId, now: Ts) -> Result<(),
         .collect::<Result<_, _>>()?;
     let mut orphans = conn
         .prepare("SELECT id FROM task WHERE parent_id = ?1 AND status = 3 AND source_id IS NULL")?;
+    let mut risen = false;
     for (channel, status) in channels {
         let dead = (status == Status::Dead.number()).then_some(channel);
+        risen |= dead.is_some();
         let orphans: Vec<i64> =
             orphans.query_map([channel], |row| row.get(0))?.collect::<Result<_, _>>()?;
         for task in orphans.into_iter().chain(dead) {
@@ -437,7 +440,7 @@ pub(crate) fn revive(conn: &Connection, source: SourceId, now: Ts) -> Result<(),
             }
         }
     }
-    Ok(())
+    Ok(risen)
 }
 
 /// The safety net: a slot whose tops do not match its queue would starve or spin.

@@ -173,7 +173,7 @@ impl<'a> Intake<'a> {
         // The usual case: it waits for its turn already, or it is done.
         let waits =
             status == Status::Pending && due <= self.now.ms() && i64::from(new.priority) <= prio;
-        if waits || status == Status::Fetched {
+        if waits || (status == Status::Fetched && !new.kind.recurs()) {
             return Ok(Met::Known);
         }
         let old = Place { task: id, queue, lane, prio, due };

@@ -93,3 +93,161 @@ fn the_reason_says_what_the_poll_was_chosen_by_and_what_bound_it() {
     }
     assert!(outcome.feed.unwrap().state.bucket.is_some(), "its polls follow the price");
 }
+
+#[test]
+fn the_end_of_a_channel_is_told_with_its_reason_and_so_is_its_return() {
+    use EventKind::{FeedGone, SourceDisabled, SourceEnabled, SourceHealth};
+    for (kind, status, told) in [
+        (Kind::Feed, 401, &[SourceHealth, SourceDisabled][..]),
+        (Kind::Feed, 410, &[SourceHealth, FeedGone, SourceDisabled]),
+        (Kind::Sitemap, 410, &[SourceHealth, FeedGone, SourceDisabled]),
+    ] {
+        let lease = lease(kind, FEED);
+        let gone = answer(FEED, status, &[], "");
+        let (mut known, outcomes) = in_turn(&lease, vec![gone], Known::default());
+        assert_eq!(kinds(&outcomes), told, "{kind} {status}");
+        for event in &outcomes[0].events {
+            assert_eq!(event.payload["reason"], format!("status {status}"), "{kind} {status}");
+        }
+        assert_eq!(known.feed.disabled_since, Some(at()));
+        let body =
+            if kind == Kind::Feed { RSS } else { "<urlset><url><loc>/a</loc></url></urlset>" };
+        let back = || vec![answer(FEED, 200, &[], body)];
+        let (tried, outcomes) = in_turn(&lease, back(), known.clone());
+        assert_eq!(kinds(&outcomes), [SourceEnabled, SourceHealth], "somebody tried it again");
+        assert_eq!(tried.feed.disabled_since, None);
+        // The operator's word was told when it was given.
+        known.feed.disabled_since = None;
+        assert_eq!(kinds(&in_turn(&lease, back(), known).1), [SourceHealth]);
+    }
+}
+
+#[test]
+fn the_operators_word_takes_back_what_was_held_against_a_channel() {
+    let lease = lease(Kind::Feed, FEED);
+    let missing = || answer(FEED, 404, &[], "");
+    let (mut known, outcomes) =
+        in_turn(&lease, (0..3).map(|_| missing()).collect(), Known::default());
+    assert_eq!(known.feed.disabled_since, Some(at().after(2 * HOUR)));
+    assert_eq!(known.feed.health_since, Some(at().after(2 * HOUR)), "failing");
+    assert!(outcomes[2].reason.contains("only probed"), "{}", outcomes[2].reason);
+    known.feed.disabled_since = None;
+    let (known, outcomes) = in_turn(&lease, vec![missing()], known);
+    let Next::Retry { at: again, .. } = outcomes[0].next else { panic!("{:?}", outcomes[0].next) };
+    assert!(again.since(at()) < 2 * HOUR, "it counts from the first failure: {again}");
+    assert_eq!(known.feed.disabled_since, None);
+}
+
+/// A sitemap that an index or a guess led to, found that many days ago.
+fn child(days: u32) -> Lease {
+    let mut child = lease(Kind::Sitemap, MAP);
+    child.task.origin = Origin::Sitemap;
+    child.task.depth = 1;
+    child.task.discovered_at = at().before(days * 24 * HOUR);
+    child
+}
+
+const PAGES: &str = "<urlset><url><loc>https://example.com/1</loc></url></urlset>";
+
+#[test]
+fn a_guess_that_leads_nowhere_ends_without_a_word() {
+    for status in [404, 410, 401] {
+        let lost = in_turn(&child(0), vec![answer(MAP, status, &[], "")], Known::default()).1;
+        assert!(matches!(lost[0].next, Next::Dead { .. }), "{status}: {:?}", lost[0].next);
+        assert_eq!(kinds(&lost), [], "{status}");
+    }
+    // A sitemap that the operator named is another matter.
+    let declared = lease(Kind::Sitemap, MAP);
+    let lost = (0..3).map(|_| answer(MAP, 404, &[], "")).collect();
+    let (_, outcomes) = in_turn(&declared, lost, Known::default());
+    assert!(matches!(outcomes[2].next, Next::Retry { .. }));
+    assert_eq!(kinds(&outcomes), [EventKind::SourceDisabled, EventKind::SourceHealth]);
+}
+
+#[test]
+fn a_sitemap_that_was_taken_away_ends_and_one_that_breaks_is_told() {
+    let replies = |status| {
+        let broken = (0..10).map(move |_| answer(MAP, status, &[], ""));
+        std::iter::once(answer(MAP, 200, &[], PAGES)).chain(broken)
+    };
+    let (_, outcomes) = in_turn(&child(0), replies(404).take(4).collect(), Known::default());
+    assert!(matches!(outcomes[2].next, Next::Retry { .. }), "it may be a mistake");
+    assert_eq!(outcomes[3].next, Next::Dead { code: Code::NotFound });
+    assert_eq!(kinds(&outcomes), []);
+    let (_, outcomes) = in_turn(&child(0), replies(500).collect(), Known::default());
+    assert_eq!(kinds(&outcomes), [EventKind::SourceHealth, EventKind::SourceDisabled]);
+}
+
+#[test]
+fn a_sitemap_that_tells_of_nothing_new_for_a_month_is_over() {
+    let twice = || vec![answer(MAP, 200, &[], PAGES), answer(MAP, 200, &[], PAGES)];
+    let (_, outcomes) = in_turn(&child(40), twice(), Known::default());
+    assert!(matches!(outcomes[0].next, Next::Again { .. }), "its pages may be new");
+    assert_eq!(outcomes[1].next, Next::Fetched, "{}", outcomes[1].reason);
+    assert!(outcomes[1].reason.contains("until it is named again"), "{}", outcomes[1].reason);
+    let (_, outcomes) = in_turn(&child(20), twice(), Known::default());
+    assert!(matches!(outcomes[1].next, Next::Again { .. }));
+    let mut yields = in_turn(&child(40), vec![answer(MAP, 200, &[], PAGES)], Known::default()).0;
+    yields.feed.yielded = 1;
+    let (_, outcomes) = in_turn(&child(40), vec![answer(MAP, 200, &[], PAGES)], yields);
+    assert!(matches!(outcomes[0].next, Next::Again { .. }), "what it told of was new");
+    let mut declared = lease(Kind::Sitemap, MAP);
+    declared.task.discovered_at = at().before(40 * 24 * HOUR);
+    let (_, outcomes) = in_turn(&declared, twice(), Known::default());
+    assert!(matches!(outcomes[1].next, Next::Again { .. }), "the operator named it");
+}
+
+#[test]
+fn neither_a_home_page_nor_an_empty_child_is_an_alarm() {
+    let home = "https://example.com/";
+    let page = answer(home, 200, &[], "<!DOCTYPE html><html><body>Welcome</body></html>");
+    let (known, outcomes) = in_turn(&lease(Kind::Sitemap, home), vec![page], Known::default());
+    assert_eq!((known.feed.health, kinds(&outcomes)), (Health::Usual, vec![]));
+    let empty = || answer(MAP, 200, &[], "<urlset></urlset>");
+    assert_eq!(kinds(&in_turn(&child(0), vec![empty()], Known::default()).1), []);
+    let (known, _) = in_turn(&lease(Kind::Sitemap, MAP), vec![empty()], Known::default());
+    assert_eq!(known.feed.health, Health::Empty);
+}
+
+#[test]
+fn what_is_wrong_with_a_document_is_kept_until_the_next_one() {
+    let bad = "<rss version='2.0'><channel><item><guid>a</guid><pubDate>sometime</pubDate></item>\
+        <item><guid>b</guid><pubDate>later</pubDate></item></channel></rss>";
+    let lease = lease(Kind::Feed, FEED);
+    let unchanged = || {
+        let mut reply = answer(FEED, 304, &[], "");
+        reply.exchange.request = Headers(vec![("if-none-match".into(), "\"v1\"".into())]);
+        reply
+    };
+    let replies = vec![answer(FEED, 200, &[], bad), unchanged(), answer(FEED, 500, &[], "")];
+    let (known, _) = in_turn(&lease, replies, Known::default());
+    let date = known.feed.warnings.iter().find(|one| one.code == "bad_date").unwrap();
+    assert_eq!((date.detail.as_str(), date.count), ("sometime", 2));
+    let good = "<rss version='2.0'><channel><item><guid>a</guid></item></channel></rss>";
+    let (known, _) = in_turn(&lease, vec![answer(FEED, 200, &[], good)], known);
+    assert_eq!(known.feed.warnings, []);
+    let map = "<urlset><url><loc>nowhere at all:</loc></url><url><loc>/a</loc></url></urlset>";
+    let lease = super::lease(Kind::Sitemap, MAP);
+    let (known, _) = in_turn(&lease, vec![answer(MAP, 200, &[], map)], Known::default());
+    assert!(known.feed.warnings.iter().any(|one| one.code == "bad_url"), "{:?}", known.feed);
+}
+
+#[test]
+fn tombstones_are_told_and_leave_the_feed_full() {
+    let atom = "<feed xmlns='http://www.w3.org/2005/Atom' \
+        xmlns:at='http://purl.org/atompub/tombstones/1.0'>\
+        <at:deleted-entry ref='urn:1' when='2026-11-15T10:00:00Z'/>\
+        <at:deleted-entry ref='urn:2' when='2026-11-15T10:00:00Z'/>ENTRY</feed>";
+    let lease = lease(Kind::Feed, FEED);
+    let none = atom.replace("ENTRY", "");
+    let outcome = served(&lease, answer(FEED, 200, &[], &none), &Known::default());
+    assert_eq!(outcome.feed.unwrap().state.health, Health::Usual, "it is not empty");
+    let (id, event) = &outcome.deleted[0];
+    assert_eq!(*id, crate::model::EntryId::of(lease.task.id, "guid:urn:1"));
+    assert_eq!((event.kind, &event.subject), (EventKind::EntryDeleted, &id.to_string()));
+    assert_eq!(event.payload["deleted_at"], "2026-11-15T10:00:00Z");
+    assert_eq!(outcome.deleted.len(), 2);
+    let shown = atom.replace("ENTRY", "<entry><id>urn:2</id></entry>");
+    let outcome = served(&lease, answer(FEED, 200, &[], &shown), &Known::default());
+    assert_eq!(outcome.deleted.len(), 1, "what it still shows is not gone");
+}

@@ -76,6 +76,7 @@ fn verdicts(seed: u64, fault: Fault) -> Vec<Health> {
             kind: Kind::Feed,
             explicit: None,
             policy: None,
+            limits: (None, None),
             due: Ts::from_ms(i64::from(at) * 1000),
             at: Ts::from_ms(i64::from(at) * 1000),
             state: &state,
@@ -101,8 +102,8 @@ fn verdicts(seed: u64, fault: Fault) -> Vec<Health> {
             }
             signs.items = items;
             signs.new_items = dated.len() as u32;
-            signs.all_new = state.last_ok > 0 && items == Some(signs.new_items);
             let found = Found { at, dated, undated: 0, items, recent: dated };
+            signs.overflowed = overflowed(&state, &found);
             let hints = Hints { conditional: true, ..Hints::default() };
             let (next, decision) = policy.next_poll(&poll, &found, &hints);
             (next, decision.at)
@@ -162,6 +163,28 @@ fn an_unusual_silence_is_late_and_a_usual_one_is_not() {
     assert_eq!(quiet(3, &state), Health::Usual);
     assert_eq!(quiet(48, &state), Health::Late);
     assert_eq!(quiet(48, &State { n: 2.0, ..state }), Health::Usual, "too little is known");
+}
+
+#[test]
+fn a_feed_that_only_shows_its_latest_item_overflows_by_rhythm_alone() {
+    let known = State { last_ok: START, window: 1, n: 20.0, e: 30.0, ..State::default() };
+    let one_after = |hours: u32, window: u32| {
+        let at = START + hours * 3600;
+        let dated = vec![at - 60; window as usize];
+        overflowed(&known, &Found { at, dated: &dated, items: Some(window), ..Found::default() })
+    };
+    assert!(!one_after(2, 1), "0.05 items were to be expected");
+    assert!(!one_after(2, 2));
+    assert!(one_after(48, 1), "1.3 were");
+    assert!(one_after(2, 20), "a long document that is new as a whole is a sign by itself");
+    // Its guard is not raised by what is always so.
+    let mut state = known;
+    for n in 1..20 {
+        let at = START + n * 86_400;
+        let found = Found { at, dated: &[at - 60], items: Some(1), ..Found::default() };
+        value::learn(&mut state, &found, 1);
+    }
+    assert!(state.fano < 2.0, "{}", state.fano);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use feedmill_formats::url as web;
 
 use super::keep::{
-    put_articles, put_entries, put_feeds, put_fetches, put_moved, put_robots, see_again,
+    bury_entries, put_articles, put_entries, put_feeds, put_fetches, put_moved, put_robots,
+    see_again,
 };
 use super::log;
 use crate::db::postgres::{Tx, rows};
@@ -189,11 +190,14 @@ async fn keep(
     put_feeds(tx, &commits, told_first).await?;
     let mut entries = put_entries(tx, &commits, now).await?;
     see_again(tx, &commits, now).await?;
+    let mut gone = bury_entries(tx, &commits, now).await?;
     let mut articles = put_articles(tx, &commits, now).await?;
     let mut events = Vec::new();
     for commit in commits {
         let task = commit.lease.task.id;
         events.extend(entries.remove(&task).into_iter().flatten());
+        let deleted = commit.outcome.deleted.iter().filter(|(id, _)| gone.remove(id));
+        events.extend(deleted.map(|(_, event)| event.clone()));
         events.extend(articles.remove(&task));
         events.extend(commit.outcome.events.iter().cloned());
     }

@@ -11,7 +11,7 @@ use crate::model::{
     ArticleFact, ArticleId, ArticleRow, EntryFact, EntryId, EntryRow, FetchRecord, NewEvent,
     RobotsFact, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{pack, readdressed, to_json};
+use crate::store::forms::{pack, readdressed, to_json, warnings_note};
 use crate::store::raw::to_index;
 use crate::store::{Commit, apply};
 
@@ -113,22 +113,26 @@ pub(super) async fn put_feeds(
     if facts.is_empty() {
         return Ok(());
     }
+    let warnings: Vec<Option<String>> = facts
+        .iter()
+        .map(|(_, fact)| warnings_note(&fact.state.warnings))
+        .collect::<Result<_, _>>()?;
     let first_of = |task: TaskId| told_first.get(&task).map_or(0, |count| i64::from(*count));
     run(
         tx,
         "INSERT INTO feed AS f(task_id, version, title, failures, last_success, body_hash, interval_ms,
            items, new_items, schedule, bucket, health, probed_at, yielded, told, heard,
-           moving_to, moving_since, moving_polls, by_pages)
+           moving_to, moving_since, moving_polls, by_pages, health_at, disabled_at, warnings)
          SELECT task_id, version, title, failures, last_success, body_hash, interval_ms,
            coalesce(items, 0), new_items, schedule, bucket, health, probed_at, yielded, told, heard,
-           moving_to, moving_since, moving_polls, by_pages
+           moving_to, moving_since, moving_polls, by_pages, health_at, disabled_at, warnings
          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[],
            $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[],
            $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::bigint[],
-           $19::bigint[], $20::bigint[])
+           $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::text[])
            AS w(task_id, version, title, failures, last_success, body_hash, interval_ms, items, new_items,
              schedule, bucket, health, probed_at, yielded, told, heard, moving_to, moving_since,
-             moving_polls, by_pages)
+             moving_polls, by_pages, health_at, disabled_at, warnings)
          ON CONFLICT (task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
@@ -136,7 +140,8 @@ pub(super) async fn put_feeds(
            health = excluded.health, probed_at = excluded.probed_at, yielded = excluded.yielded,
            told = f.told + excluded.told, heard = excluded.heard, moving_to = excluded.moving_to,
            moving_since = excluded.moving_since, moving_polls = excluded.moving_polls,
-           by_pages = excluded.by_pages",
+           by_pages = excluded.by_pages, health_at = excluded.health_at,
+           disabled_at = excluded.disabled_at, warnings = excluded.warnings",
         &[
             &column(&facts, |(task, _)| task.0),
             &column(&facts, |(_, fact)| fact.based_on + 1),
@@ -158,6 +163,9 @@ pub(super) async fn put_feeds(
             &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|moving| moving.since.ms())),
             &column(&facts, |(_, fact)| fact.state.moving.as_ref().map(|m| i64::from(m.polls))),
             &column(&facts, |(_, fact)| i64::from(fact.state.by_pages)),
+            &column(&facts, |(_, fact)| fact.state.health_since.map(Ts::ms)),
+            &column(&facts, |(_, fact)| fact.state.disabled_since.map(Ts::ms)),
+            &warnings,
         ],
     )
     .await?;
@@ -242,7 +250,7 @@ pub(super) async fn write_entries(
            content_hash = excluded.content_hash, last_seen = excluded.last_seen,
            seen_count = excluded.seen_count, fetch_id = excluded.fetch_id,
            slice_offset = excluded.slice_offset, slice_length = excluded.slice_length,
-           body = excluded.body, updated = excluded.updated",
+           deleted_at = NULL, body = excluded.body, updated = excluded.updated",
         &[
             &column(changed, |(row, _)| row.id.0.as_slice()),
             &column(changed, |(row, _)| row.feed_id.0),
@@ -270,11 +278,29 @@ pub(super) async fn see_again(tx: &Tx<'_>, commits: &[&Commit], now: Ts) -> Resu
     }
     run(
         tx,
-        "UPDATE entry SET last_seen = $2, seen_count = seen_count + 1 WHERE id = ANY($1::bytea[])",
+        "UPDATE entry SET last_seen = $2, seen_count = seen_count + 1, deleted_at = NULL
+         WHERE id = ANY($1::bytea[])",
         &[&column(&seen, |id| id.0.as_slice()), &now.ms()],
     )
     .await?;
     Ok(())
+}
+
+/// Notes which entries feeds say are gone; those that were known and there.
+pub(super) async fn bury_entries(
+    tx: &Tx<'_>,
+    commits: &[&Commit],
+    now: Ts,
+) -> Result<HashSet<EntryId>, DbError> {
+    let gone: Vec<EntryId> =
+        commits.iter().flat_map(|commit| &commit.outcome.deleted).map(|(id, _)| *id).collect();
+    if gone.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let sql = "UPDATE entry SET deleted_at = $2 WHERE id = ANY($1::bytea[]) AND deleted_at IS NULL
+        RETURNING id";
+    let found = rows(tx, sql, &[&column(&gone, |id| id.0.as_slice()), &now.ms()]).await?;
+    found.iter().map(|row| read::hash("entry", row, 0).map(EntryId)).collect()
 }
 
 /// Keeps articles; the events that follow, by task. Two tasks may bring the same address or the same

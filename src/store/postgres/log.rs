@@ -51,7 +51,7 @@ pub(super) fn bury<'a>(
     now: Ts,
 ) -> BoxFuture<'a, Result<(), DbError>> {
     Box::pin(async move {
-        let events: Vec<_> = tasks.iter().filter_map(apply::poisoned).collect();
+        let events: Vec<_> = tasks.iter().flat_map(apply::poisoned).collect();
         append(tx, &events, now).await
     })
 }

@@ -44,7 +44,7 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
     let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule,
           bucket, health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
-          by_pages
+          by_pages, health_at, disabled_at, warnings
         FROM feed WHERE task_id = $1";
     let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
     Ok(Some(FeedState {
@@ -62,6 +62,9 @@ async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedSta
         heard: int(&row, 11)?,
         moving: moving(&row)?,
         by_pages: int(&row, 15)? != 0,
+        health_since: maybe_ts(&row, 16)?,
+        disabled_since: maybe_ts(&row, 17)?,
+        warnings: forms::warnings(row.try_get(18)?),
     }))
 }
 

@@ -10,11 +10,11 @@ use crate::db::postgres::{Given, column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, named, narrow};
 use crate::model::{
-    ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, SourceId,
-    TaskId, Ts,
+    ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind,
+    SourceId, TaskId, Ts,
 };
 use crate::store::forms::{PRICE, from_json, unpack};
-use crate::store::{ArticleFilter, Demand, SinkCursor, Totals};
+use crate::store::{ArticleFilter, Demand, EventFilter, SinkCursor, Totals};
 
 const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
     a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
@@ -148,10 +148,9 @@ pub(super) async fn fetches(
     rows(&db.client().await?, &sql, &[&task.0, &limit]).await?.iter().map(read_fetch).collect()
 }
 
-pub(super) async fn events_after(db: &PgDb, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {
-    let sql = "SELECT seq, at, kind, subject, source_id, payload FROM event
-        WHERE seq > $1 ORDER BY seq LIMIT $2";
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+pub(super) async fn events(db: &PgDb, filter: &EventFilter) -> Result<Vec<Event>, DbError> {
+    let sql = filter.sql(["$1", "$2"]);
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let read = |row: &Row| {
         Ok(Event {
             seq: int(row, 0)?,
@@ -162,7 +161,9 @@ pub(super) async fn events_after(db: &PgDb, seq: i64, limit: usize) -> Result<Ve
             payload: from_json("event", row.try_get(5)?)?,
         })
     };
-    rows(&db.client().await?, sql, &[&seq, &limit]).await?.iter().map(read).collect()
+    let found = rows(&db.client().await?, &sql, &[&filter.after, &limit]).await?;
+    let events = found.iter().map(read).collect::<Result<_, DbError>>()?;
+    Ok(filter.in_order(events))
 }
 
 pub(super) async fn sink(db: &PgDb, name: &str) -> Result<Option<SinkCursor>, DbError> {
@@ -185,6 +186,12 @@ pub(super) async fn demand(db: &PgDb) -> Result<Demand, DbError> {
             Some(_) => demand.buckets.push((narrow("bucket", row, 0)?, narrow("count", row, 1)?)),
             None => demand.fixed += row.try_get::<_, f64>(2)?,
         }
+    }
+    let sql =
+        "SELECT count(*) FROM task t WHERE t.source_id > 0 AND t.lane = 0 AND t.kind = $1::bigint
+        AND t.status = 0 AND NOT EXISTS(SELECT 1 FROM feed f WHERE f.task_id = t.id)";
+    if let Some(row) = first(&client, sql, &[&Kind::Feed.number()]).await? {
+        demand.unpolled = narrow("count", &row, 0)?;
     }
     let sql = "SELECT count(*) FROM feed f JOIN \"fetch\" x
         ON x.task_id = f.task_id AND x.at > coalesce($1, feedmill_now()) - 86400000";

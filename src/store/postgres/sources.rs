@@ -1,6 +1,7 @@
 //! The registry of sources: a source's channels are recurring tasks that it owns.
 
 use deadpool_postgres::GenericClient;
+use tokio_postgres::Row;
 
 use super::log;
 use crate::db::postgres::{Tx, first, rows, run};
@@ -12,7 +13,7 @@ use crate::frontier::postgres::{
 use crate::frontier::{Rules, admit};
 use crate::model::{Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
 use crate::store::ChannelState;
-use crate::store::forms::{channels, switched, to_spec};
+use crate::store::forms::{channels as tasks_of, switched, to_spec, warnings};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) async fn add(
@@ -20,7 +21,7 @@ pub(super) async fn add(
     new: &NewSource,
     rules: &Rules,
 ) -> Result<Option<Source>, DbError> {
-    let hosts = channels(new, SourceId(0));
+    let hosts = tasks_of(new, SourceId(0));
     let hosts: Vec<_> = hosts.iter().filter_map(|new| admit(new, rules).ok()).collect();
     let names = hosts.iter().map(|new| new.host.as_str()).collect();
     let queues = queue_ids(db, names, rules).await?;
@@ -39,7 +40,7 @@ pub(super) async fn add(
     .await?;
     let Some(row) = made else { return Ok(None) };
     let id = SourceId(int(&row, 0)?);
-    let candidates = channels(new, id);
+    let candidates = tasks_of(new, id);
     let candidates: Vec<_> = candidates.iter().filter_map(|new| admit(new, rules).ok()).collect();
     take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;
     renew_tops(&tx, &ids).await?;
@@ -77,71 +78,100 @@ pub(super) async fn show(
 ) -> Result<Option<(Source, Vec<ChannelState>)>, DbError> {
     let client = db.client().await?;
     let Some(source) = by_name(&client, name).await? else { return Ok(None) };
-    let found = rows(
-        &client,
-        "SELECT t.id, t.kind, t.url, t.due,
-           CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success, coalesce(f.failures, 0),
-           coalesce(f.items, 0), x.last_error, x.reason, t.status, coalesce(f.health, 0)
-         FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
-         WHERE t.source_id = $1 AND t.kind IN ($2::bigint, $3::bigint) ORDER BY t.id",
-        &[&source.id.0, &Kind::Feed.number(), &Kind::Sitemap.number()],
-    )
-    .await?;
-    let mut channels = Vec::with_capacity(found.len());
-    for row in &found {
-        channels.push(ChannelState {
-            id: TaskId(int(row, 0)?).to_string(),
-            kind: named("kind", row, 1, Kind::from_number)?,
-            url: row.try_get(2)?,
-            next_fetch_at: Ts::from_ms(int(row, 3)?),
-            last_fetched_at: maybe_ts(row, 4)?,
-            last_success_at: maybe_ts(row, 5)?,
-            failures: narrow("count", row, 6)?,
-            items: narrow("count", row, 7)?,
-            last_error: maybe_code(row, 8)?,
-            reason: row.try_get(9)?,
-            status: named("status", row, 10, Status::from_number)?,
-            health: named("health", row, 11, Health::from_number)?,
-        });
-    }
+    let channels = channels(&client, Some(source.id)).await?;
     Ok(Some((source, channels)))
 }
 
+/// The channels of a source, or of all.
+pub(super) async fn channels<C: GenericClient>(
+    client: &C,
+    source: Option<SourceId>,
+) -> Result<Vec<ChannelState>, DbError> {
+    let (first, last) = source.map_or((0, i64::MAX), |source| (source.0, source.0));
+    let found = rows(
+        client,
+        "SELECT t.id, t.kind, t.url, t.due,
+           CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success,
+           coalesce(f.failures, 0), coalesce(f.items, 0), x.last_error, x.reason, t.status,
+           coalesce(f.health, 0), t.source_id, f.health_at, f.disabled_at, f.warnings
+         FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
+         WHERE t.source_id BETWEEN $1 AND $2 AND t.lane = 0 AND t.kind IN ($3::bigint, $4::bigint)
+         ORDER BY t.id",
+        &[&first, &last, &Kind::Feed.number(), &Kind::Sitemap.number()],
+    )
+    .await?;
+    found.iter().map(read_channel).collect()
+}
+
+fn read_channel(row: &Row) -> Result<ChannelState, DbError> {
+    Ok(ChannelState {
+        source: SourceId(int(row, 12)?),
+        id: TaskId(int(row, 0)?).to_string(),
+        kind: named("kind", row, 1, Kind::from_number)?,
+        url: row.try_get(2)?,
+        next_fetch_at: Ts::from_ms(int(row, 3)?),
+        last_fetched_at: maybe_ts(row, 4)?,
+        last_success_at: maybe_ts(row, 5)?,
+        failures: narrow("count", row, 6)?,
+        items: narrow("count", row, 7)?,
+        last_error: maybe_code(row, 8)?,
+        reason: row.try_get(9)?,
+        status: named("status", row, 10, Status::from_number)?,
+        health: named("health", row, 11, Health::from_number)?,
+        health_since: maybe_ts(row, 13)?,
+        disabled_since: maybe_ts(row, 14)?,
+        warnings: warnings(row.try_get(15)?),
+    })
+}
+
+/// Switches a source on or off. On the operator's word that it is followed, what was held against its
+/// channels is forgiven: those that only wait for a probe are to be asked again.
 pub(super) async fn set_enabled(
     db: &PgDb,
     name: &str,
     disabled: Option<&str>,
-) -> Result<Option<Source>, DbError> {
+) -> Result<Option<(Source, Vec<TaskId>)>, DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
     change(&tx).await?;
     let Some(source) = by_name(&tx, name).await? else { return Ok(None) };
-    if source.enabled() == disabled.is_none() {
-        // Enabling what is enabled is the operator's way to have its channels looked at again.
-        drop(tx);
-        if disabled.is_none() {
-            revive(db, source.id).await?;
-        }
-        return Ok(Some(source));
+    let (was, wanted) = (source.enabled(), disabled.is_none());
+    let mut queues = owned_queues(&tx, source.id).await?;
+    if wanted {
+        queues.extend(parked_queues(&tx, source.id).await?);
     }
-    let queues = match disabled {
-        Some(_) => owned_queues(&tx, source.id).await?,
-        None => parked_queues(&tx, source.id).await?,
-    };
     lock(&tx, &queues).await?;
     let now = now(db, &tx).await?;
-    enable(&tx, source.id, disabled, now).await?;
-    match disabled {
-        Some(_) => park(&tx, source.id, &queues).await?,
-        None => resume(&tx, source.id, &queues, now).await?,
+    if was != wanted {
+        enable(&tx, source.id, disabled, now).await?;
+        match disabled {
+            Some(_) => park(&tx, source.id, &queues).await?,
+            None => resume(&tx, source.id, &queues, now).await?,
+        }
     }
-    log::append(&tx, &[switched(&source, disabled)], now).await?;
+    let forgiven = if wanted { forgive(&tx, source.id).await? } else { Vec::new() };
+    let told = was != wanted || !forgiven.is_empty();
+    let switched = [switched(&source, disabled)];
+    if told {
+        log::append(&tx, &switched, now).await?;
+    }
     let changed = by_id(&tx, source.id).await?;
     tx.commit().await?;
-    if disabled.is_none() {
-        revive(db, source.id).await?;
+    if wanted && revive(db, source.id).await? && !told {
+        let tx = client.transaction().await?;
+        log::append(&tx, &switched, now).await?;
+        tx.commit().await?;
     }
-    Ok(changed)
+    Ok(changed.map(|source| (source, forgiven)))
+}
+
+/// Forgets why channels of a source are no longer polled; which those were. Their queues are locked.
+async fn forgive(tx: &Tx<'_>, source: SourceId) -> Result<Vec<TaskId>, DbError> {
+    let sql = "UPDATE feed SET disabled_at = NULL, failures = 0, version = version + 1
+        WHERE disabled_at IS NOT NULL
+          AND task_id IN (SELECT id FROM task WHERE source_id = $1 AND lane = 0)
+        RETURNING task_id";
+    rows(tx, sql, &[&source.0]).await?.iter().map(|row| int(row, 0).map(TaskId)).collect()
 }
 
 async fn enable(

@@ -11,7 +11,7 @@ use crate::model::{
     ArticleFact, ArticleId, ArticleRow, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord,
     NewEvent, RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{PRICE, pack, readdressed, to_json};
+use crate::store::forms::{PRICE, pack, readdressed, to_json, warnings_note};
 use crate::store::raw::to_index;
 use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
 
@@ -85,6 +85,9 @@ pub(super) fn commit(
         events.extend(put_entry(conn, fact, lease.task.id, lease.task.source, now)?);
     }
     see_again(conn, &outcome.seen, now)?;
+    for (id, event) in &outcome.deleted {
+        events.extend(bury_entry(conn, *id, now)?.then(|| event.clone()));
+    }
     if let Some(fact) = &outcome.article {
         events.extend(put_article(conn, fact, now)?);
     }
@@ -176,9 +179,9 @@ fn put_feed(
     conn.prepare_cached(
         "INSERT INTO feed(task_id, version, title, failures, last_success, body_hash, interval_ms,
            items, new_items, schedule, bucket, health, probed_at, yielded, told,
-           heard, moving_to, moving_since, moving_polls, by_pages)
+           heard, moving_to, moving_since, moving_polls, by_pages, health_at, disabled_at, warnings)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-           ?17, ?18, ?19, ?20)
+           ?17, ?18, ?19, ?20, ?21, ?22, ?23)
          ON CONFLICT(task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
@@ -187,7 +190,9 @@ fn put_feed(
            probed_at = excluded.probed_at, yielded = excluded.yielded,
            told = told + excluded.told, heard = excluded.heard,
            moving_to = excluded.moving_to, moving_since = excluded.moving_since,
-           moving_polls = excluded.moving_polls, by_pages = excluded.by_pages",
+           moving_polls = excluded.moving_polls, by_pages = excluded.by_pages,
+           health_at = excluded.health_at, disabled_at = excluded.disabled_at,
+           warnings = excluded.warnings",
     )?
     .execute(params![
         task.0,
@@ -210,6 +215,9 @@ fn put_feed(
         state.moving.as_ref().map(|moving| moving.since.ms()),
         state.moving.as_ref().map(|moving| moving.polls),
         state.by_pages,
+        state.health_since.map(Ts::ms),
+        state.disabled_since.map(Ts::ms),
+        warnings_note(&state.warnings)?,
     ])?;
     Ok(())
 }
@@ -248,7 +256,7 @@ pub(super) fn put_entry_row(
            published = excluded.published, content_hash = excluded.content_hash,
            last_seen = excluded.last_seen, seen_count = excluded.seen_count,
            fetch_id = excluded.fetch_id, slice_offset = excluded.slice_offset,
-           slice_length = excluded.slice_length, body = excluded.body,
+           slice_length = excluded.slice_length, deleted_at = NULL, body = excluded.body,
            updated = excluded.updated",
     )?
     .execute(params![
@@ -271,12 +279,21 @@ pub(super) fn put_entry_row(
 
 fn see_again(conn: &Connection, seen: &[EntryId], now: Ts) -> Result<(), DbError> {
     let mut update = conn.prepare_cached(
-        "UPDATE entry SET last_seen = ?2, seen_count = seen_count + 1 WHERE id = ?1",
+        "UPDATE entry SET last_seen = ?2, seen_count = seen_count + 1, deleted_at = NULL
+         WHERE id = ?1",
     )?;
     for id in seen {
         update.execute((id.0.as_slice(), now.ms()))?;
     }
     Ok(())
+}
+
+/// Notes that a feed says an entry is gone; whether it was known and there.
+fn bury_entry(conn: &Connection, id: EntryId, now: Ts) -> Result<bool, DbError> {
+    let buried = conn
+        .prepare_cached("UPDATE entry SET deleted_at = ?2 WHERE id = ?1 AND deleted_at IS NULL")?
+        .execute((id.0.as_slice(), now.ms()))?;
+    Ok(buried > 0)
 }
 
 fn put_article(
@@ -364,8 +381,7 @@ pub(super) fn put_event(conn: &Connection, event: &NewEvent, now: Ts) -> Result<
 
 /// The log of a task whose leases ran out too often.
 pub(super) fn bury(conn: &Connection, task: &Task, now: Ts) -> Result<(), DbError> {
-    let event = apply::poisoned(task);
-    event.map_or(Ok(()), |event| put_event(conn, &event, now))
+    apply::poisoned(task).iter().try_for_each(|event| put_event(conn, event, now))
 }
 
 pub(super) fn save_sink(

@@ -29,11 +29,14 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
         .prepare_cached(
             "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule, bucket,
                health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
-               by_pages
+               by_pages, health_at, disabled_at, warnings
              FROM feed WHERE task_id = ?1",
         )?
         .query_row([id.0], |row| {
             Ok(FeedState {
+                health_since: row.get::<_, Option<i64>>(16)?.map(Ts::from_ms),
+                disabled_since: row.get::<_, Option<i64>>(17)?.map(Ts::from_ms),
+                warnings: forms::warnings(row.get(18)?),
                 version: row.get(0)?,
                 title: row.get(1)?,
                 failures: row.get(2)?,

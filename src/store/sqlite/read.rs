@@ -7,11 +7,11 @@ use super::raw::{FETCH_COLUMNS, read_fetch};
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
 use crate::model::{
-    ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, SourceId,
-    TaskId, Ts,
+    ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind,
+    SourceId, TaskId, Ts,
 };
 use crate::store::forms::{PRICE, from_json, unpack};
-use crate::store::{ArticleFilter, Demand, SinkCursor, Totals};
+use crate::store::{ArticleFilter, Demand, EventFilter, SinkCursor, Totals};
 
 const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
     a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
@@ -53,6 +53,12 @@ pub(super) fn demand(conn: &Connection, now: Ts) -> Result<Demand, DbError> {
             None => demand.fixed += row.get::<_, f64>(2)?,
         }
     }
+    demand.unpolled = conn
+        .prepare_cached(
+            "SELECT count(*) FROM task t WHERE t.source_id > 0 AND t.lane = 0 AND t.kind = ?1
+               AND t.status = 0 AND NOT EXISTS(SELECT 1 FROM feed f WHERE f.task_id = t.id)",
+        )?
+        .query_row([Kind::Feed.number()], |row| row.get(0))?;
     demand.made = conn
         .prepare_cached(
             "SELECT count(*) FROM feed f JOIN fetch x ON x.task_id = f.task_id AND x.at > ?1",
@@ -150,16 +156,10 @@ pub(super) fn fetches(
     Ok(found)
 }
 
-pub(super) fn events_after(
-    conn: &Connection,
-    seq: i64,
-    limit: usize,
-) -> Result<Vec<Event>, DbError> {
-    let mut select = conn.prepare_cached(
-        "SELECT seq, at, kind, subject, source_id, payload FROM event
-         WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-    )?;
-    let mut rows = select.query((seq, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+pub(super) fn events(conn: &Connection, filter: &EventFilter) -> Result<Vec<Event>, DbError> {
+    let mut select = conn.prepare_cached(&filter.sql(["?1", "?2"]))?;
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    let mut rows = select.query((filter.after, limit))?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
         let payload: String = row.get(5)?;
@@ -172,7 +172,7 @@ pub(super) fn events_after(
             payload: from_json("event", &payload)?,
         });
     }
-    Ok(events)
+    Ok(filter.in_order(events))
 }
 
 pub(super) fn sink(conn: &Connection, name: &str) -> Result<Option<SinkCursor>, DbError> {

@@ -1,6 +1,6 @@
 //! The registry of sources: a source's channels are recurring tasks that it owns.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::commit::put_event;
 use crate::db::DbError;
@@ -8,7 +8,7 @@ use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume,
 use crate::frontier::{Rules, admit};
 use crate::model::{Code, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
 use crate::store::ChannelState;
-use crate::store::forms::{channels, switched, to_spec};
+use crate::store::forms::{channels as tasks_of, switched, to_spec, warnings};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) fn add(
@@ -27,7 +27,7 @@ pub(super) fn add(
         .optional()?;
     let Some(id) = id else { return Ok(None) };
     let source = SourceId(id);
-    let channels = channels(new, source);
+    let channels = tasks_of(new, source);
     let candidates: Vec<_> = channels.iter().filter_map(|new| admit(new, rules).ok()).collect();
     take(conn, &candidates, now, rules)?;
     revive(conn, source, now)?;
@@ -64,65 +64,94 @@ pub(super) fn show(
     name: &str,
 ) -> Result<Option<(Source, Vec<ChannelState>)>, DbError> {
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
+    let channels = channels(conn, Some(source.id))?;
+    Ok(Some((source, channels)))
+}
+
+/// The channels of a source, or of all.
+pub(super) fn channels(
+    conn: &Connection,
+    source: Option<SourceId>,
+) -> Result<Vec<ChannelState>, DbError> {
     let mut select = conn.prepare(
         "SELECT t.id, t.kind, t.url, t.due,
            CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success,
            coalesce(f.failures, 0), coalesce(f.items, 0), x.last_error, x.reason, t.status,
-           coalesce(f.health, 0)
+           coalesce(f.health, 0), t.source_id, f.health_at, f.disabled_at, f.warnings
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
-         WHERE t.source_id = ?1 AND t.lane = 0 AND t.kind IN (?2, ?3) ORDER BY t.id",
+         WHERE t.source_id BETWEEN ?1 AND ?2 AND t.lane = 0 AND t.kind IN (?3, ?4) ORDER BY t.id",
     )?;
-    let mut rows = select.query((source.id.0, Kind::Feed.number(), Kind::Sitemap.number()))?;
+    let (first, last) = source.map_or((0, i64::MAX), |source| (source.0, source.0));
+    let mut rows = select.query((first, last, Kind::Feed.number(), Kind::Sitemap.number()))?;
     let mut channels = Vec::new();
     while let Some(row) = rows.next()? {
-        let last_error: Option<i64> = row.get(8)?;
-        channels.push(ChannelState {
-            id: TaskId(row.get(0)?).to_string(),
-            kind: number("kind", row.get(1)?, Kind::from_number)?,
-            url: row.get(2)?,
-            next_fetch_at: Ts::from_ms(row.get(3)?),
-            last_fetched_at: row.get::<_, Option<i64>>(4)?.map(Ts::from_ms),
-            last_success_at: row.get::<_, Option<i64>>(5)?.map(Ts::from_ms),
-            failures: row.get(6)?,
-            items: row.get(7)?,
-            last_error: last_error
-                .map(|code| number("code", code, Code::from_number))
-                .transpose()?,
-            reason: row.get(9)?,
-            status: number("status", row.get(10)?, Status::from_number)?,
-            health: number("health", row.get(11)?, Health::from_number)?,
-        });
+        channels.push(read_channel(row)?);
     }
-    Ok(Some((source, channels)))
+    Ok(channels)
 }
 
+fn read_channel(row: &Row<'_>) -> Result<ChannelState, DbError> {
+    let time = |at| row.get::<_, Option<i64>>(at).map(|ms| ms.map(Ts::from_ms));
+    let last_error: Option<i64> = row.get(8)?;
+    Ok(ChannelState {
+        source: SourceId(row.get(12)?),
+        id: TaskId(row.get(0)?).to_string(),
+        kind: number("kind", row.get(1)?, Kind::from_number)?,
+        url: row.get(2)?,
+        next_fetch_at: Ts::from_ms(row.get(3)?),
+        last_fetched_at: time(4)?,
+        last_success_at: time(5)?,
+        failures: row.get(6)?,
+        items: row.get(7)?,
+        last_error: last_error.map(|code| number("code", code, Code::from_number)).transpose()?,
+        reason: row.get(9)?,
+        status: number("status", row.get(10)?, Status::from_number)?,
+        health: number("health", row.get(11)?, Health::from_number)?,
+        health_since: time(13)?,
+        disabled_since: time(14)?,
+        warnings: warnings(row.get(15)?),
+    })
+}
+
+/// Switches a source on or off. On the operator's word that it is followed, what was held against its
+/// channels is forgiven: those that only wait for a probe are to be asked again.
 pub(super) fn set_enabled(
     conn: &Connection,
     name: &str,
     disabled: Option<&str>,
     now: Ts,
-) -> Result<Option<Source>, DbError> {
+) -> Result<Option<(Source, Vec<TaskId>)>, DbError> {
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
-    if source.enabled() == disabled.is_none() {
-        // Enabling what is enabled is the operator's way to have its channels looked at again.
-        if disabled.is_none() {
-            revive(conn, source.id, now)?;
-        }
-        return Ok(Some(source));
+    let (was, wanted) = (source.enabled(), disabled.is_none());
+    if was != wanted {
+        let enabled_at = wanted.then_some(now.ms());
+        conn.execute(
+            "UPDATE source SET enabled_at = ?2, disable_reason = ?3 WHERE id = ?1",
+            (source.id.0, enabled_at, disabled),
+        )?;
+        if wanted { resume(conn, source.id, now)? } else { park(conn, source.id)? }
     }
-    let enabled_at = disabled.is_none().then_some(now.ms());
-    conn.execute(
-        "UPDATE source SET enabled_at = ?2, disable_reason = ?3 WHERE id = ?1",
-        (source.id.0, enabled_at, disabled),
+    let (mut forgiven, mut risen) = (Vec::new(), false);
+    if wanted {
+        forgiven = forgive(conn, source.id)?;
+        risen = revive(conn, source.id, now)?;
+    }
+    if was != wanted || risen || !forgiven.is_empty() {
+        put_event(conn, &switched(&source, disabled), now)?;
+    }
+    Ok(by_id(conn, source.id)?.map(|source| (source, forgiven)))
+}
+
+/// Forgets why channels of a source are no longer polled; which those were.
+fn forgive(conn: &Connection, source: SourceId) -> Result<Vec<TaskId>, DbError> {
+    let mut update = conn.prepare(
+        "UPDATE feed SET disabled_at = NULL, failures = 0, version = version + 1
+         WHERE disabled_at IS NOT NULL
+           AND task_id IN (SELECT id FROM task WHERE source_id = ?1 AND lane = 0)
+         RETURNING task_id",
     )?;
-    if disabled.is_some() {
-        park(conn, source.id)?;
-    } else {
-        resume(conn, source.id, now)?;
-        revive(conn, source.id, now)?;
-    }
-    put_event(conn, &switched(&source, disabled), now)?;
-    by_id(conn, source.id)
+    let forgiven = update.query_map([source.0], |row| row.get(0).map(TaskId))?;
+    Ok(forgiven.collect::<Result<_, _>>()?)
 }
 
 /// Changes what an operator says about a source.

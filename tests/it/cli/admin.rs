@@ -1,6 +1,7 @@
 //! What an operator does to the queue and to hosts.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use serde_json::Value;
@@ -268,4 +269,111 @@ fn a_running_engine_hears_that_a_host_is_unblocked() {
     drop((asked, server));
     terminate(&child);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// A publisher who answers every request alike, whatever it is for.
+fn publisher(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut asked = [0; 4096];
+            let _ = stream.read(&mut asked).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    host
+}
+
+const LOCAL: [&str; 2] = ["--set", "fetch.allow_networks=127.0.0.0/8"];
+
+#[test]
+fn a_channel_that_is_disabled_is_told_shown_and_taken_up_again() {
+    let desk = Desk::new();
+    let host =
+        publisher("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let url = format!("http://{host}/feed");
+    desk.ok(&[&["source", "add", &url, "--name", "lost"], &LOCAL[..]].concat());
+    let once = || desk.run(&[&["once", "--lanes", "poll"], &LOCAL[..]].concat());
+    let mut told = String::new();
+    for poll in 0..3 {
+        if poll > 0 {
+            desk.ok(&["frontier", "retry", &url]);
+        }
+        told = once().stderr;
+    }
+    assert!(told.contains("ERROR") && told.contains("a channel is disabled"), "{told}");
+    assert!(told.contains("lost") && told.contains("not_found"), "{told}");
+
+    let list = desk.ok(&["source", "list"]);
+    assert!(
+        list.contains("enabled, 1 of 1 channel disabled") && list.contains("failing"),
+        "{list}"
+    );
+    assert_eq!(desk.json(&["source", "list"])["sources"][0]["disabled_channels"], 1);
+    let show = desk.ok(&["source", "show", "lost"]);
+    assert!(show.contains("disabled ") && show.contains(": not_found"), "{show}");
+    assert!(show.contains("only probed") && show.contains("`feedmill source enable`"), "{show}");
+    let explained = desk.ok(&["explain", "lost"]);
+    assert!(
+        explained.contains("failing, since ") && explained.contains("next poll   in 2d"),
+        "{explained}"
+    );
+
+    let events = desk.json(&["events", "--kind", "source.disabled", "--since", "1h"]);
+    let event = &events["events"][0];
+    assert_eq!(
+        (&event["payload"]["url"], &event["payload"]["code"]),
+        (&Value::from(url.as_str()), &"not_found".into())
+    );
+    assert_eq!(events["next"], event["seq"]);
+    let text = desk.ok(&["events"]);
+    assert!(text.contains("source.health") && text.contains("; failing; not_found: "), "{text}");
+    let after = event["seq"].to_string();
+    assert_eq!(desk.ok(&["events", "--after", &after, "--kind", "source.disabled"]), "no events\n");
+    desk.fails(&["events", "--kind", "source.gone"], 2, "source.disabled");
+
+    let day = fs::read_dir(desk.path().join("feedmill-data/out/events")).unwrap().next().unwrap();
+    let lines = fs::read_to_string(day.unwrap().path()).unwrap();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let line = lines.iter().find(|line| line["event"]["kind"] == "source.disabled").unwrap();
+    assert_eq!((&line["url"], &line["event"]["seq"]), (&event["payload"]["url"], &event["seq"]));
+
+    desk.ok(&["source", "enable", "lost"]);
+    let explained = desk.ok(&["explain", "lost"]);
+    assert!(explained.contains("state       polled"), "{explained}");
+    assert!(explained.contains("next poll   now"), "{explained}");
+    assert_eq!(
+        desk.json(&["events", "--kind", "source.enabled"])["events"].as_array().unwrap().len(),
+        1
+    );
+}
+
+#[test]
+fn explain_tells_what_a_host_waits_for() {
+    let desk = Desk::new();
+    let host = publisher(
+        "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7777\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    );
+    let url = |path: &str| format!("http://{host}/{path}");
+    desk.ok(&[&["source", "add", &url("a"), &url("b"), "--name", "busy"], &LOCAL[..]].concat());
+    desk.run(&[&["once", "--lanes", "poll"], &LOCAL[..]].concat());
+    let explained = desk.ok(&["explain", "busy"]);
+    let waits = explained.lines().filter(|line| line.starts_with("host "));
+    let waits: Vec<_> = waits.collect();
+    assert_eq!(waits.len(), 2, "both of its feeds wait: {explained}");
+    for line in waits {
+        assert!(
+            line.contains("127.0.0.1 waits until ") && line.contains("asked to come back at"),
+            "{line}"
+        );
+    }
+    assert!(desk.ok(&["explain", &url("b")]).contains("127.0.0.1 waits until "));
+    let of_host = desk.ok(&["explain", "127.0.0.1"]);
+    assert!(of_host.contains("waits       127.0.0.1 waits until "), "{of_host}");
+    assert!(of_host.contains(&url("a")) && of_host.contains(&url("b")), "{of_host}");
+    let json = desk.json(&["explain", "127.0.0.1"]);
+    assert!(json["waits"]["why"].as_str().unwrap().contains("rate_limited"), "{json}");
+    desk.fails(&["explain", "nobody"], 2, "no source, no known host and no address");
 }

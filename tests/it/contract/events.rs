@@ -1,7 +1,7 @@
 //! The log of what changed.
 
-use feedmill::model::{EntryId, Next, Outcome};
-use feedmill::store::Committed;
+use feedmill::model::{EntryId, EventKind, NewEvent, Next, Outcome};
+use feedmill::store::{Committed, EventFilter};
 
 use super::Open;
 use super::ready::{article, entry};
@@ -121,6 +121,68 @@ pub(super) async fn the_same_facts_twice_give_no_second_event(open: Open) {
         .await;
     }
     assert_eq!(trial.kinds_of_events().await, ["entry.new", "entry.new", "article.new"]);
+}
+
+pub(super) async fn an_entry_is_deleted_once_until_it_is_there_again(open: Open) {
+    let trial = begin(open).await;
+    let gone = |feed, uid: &str| {
+        let id = EntryId::of(feed, uid);
+        let event = NewEvent {
+            kind: EventKind::EntryDeleted,
+            subject: id.to_string(),
+            source: None,
+            payload: serde_json::json!({}),
+        };
+        (id, event)
+    };
+    let (new, deleted) = ("entry.new", "entry.deleted");
+    for (there, kinds) in [
+        (true, vec![new]),
+        (false, vec![new, deleted]),
+        (false, vec![new, deleted]),
+        (true, vec![new, deleted]),
+        (false, vec![new, deleted, deleted]),
+    ] {
+        poll(&trial, |base, feed| match there {
+            true => Outcome { entries: vec![entry(feed, "uid", "one")], ..base },
+            false => Outcome { deleted: vec![gone(feed, "uid"), gone(feed, "unknown")], ..base },
+        })
+        .await;
+        assert_eq!(trial.kinds_of_events().await, kinds);
+    }
+    poll(&trial, |base, feed| Outcome { seen: vec![EntryId::of(feed, "uid")], ..base }).await;
+    poll(&trial, |base, feed| Outcome { deleted: vec![gone(feed, "uid")], ..base }).await;
+    assert_eq!(trial.events().await.len(), 4, "it was seen in between");
+}
+
+pub(super) async fn the_log_is_read_by_kind_time_source_and_from_its_end(open: Open) {
+    let trial = begin(open).await;
+    let first = trial.source("a", &[]).await;
+    trial.source("b", &[]).await;
+    for name in ["a", "b"] {
+        trial.disable(name).await;
+        trial.pass(PAUSE);
+    }
+    let later = trial.now();
+    for name in ["a", "b"] {
+        trial.enable(name).await;
+    }
+    let all: Vec<i64> = trial.events().await.iter().map(|event| event.seq).collect();
+    let base = || EventFilter { limit: 9, ..EventFilter::default() };
+    for (filter, places) in [
+        (base(), vec![0, 1, 2, 3]),
+        (EventFilter { after: all[1], ..base() }, vec![2, 3]),
+        (EventFilter { since: Some(later), ..base() }, vec![2, 3]),
+        (EventFilter { since: Some(later.after(PAUSE)), ..base() }, vec![]),
+        (EventFilter { kinds: vec![EventKind::SourceDisabled], ..base() }, vec![0, 1]),
+        (EventFilter { source: Some(first.id), ..base() }, vec![0, 2]),
+        (EventFilter { limit: 3, ..base() }, vec![0, 1, 2]),
+        (EventFilter { limit: 3, latest: true, ..base() }, vec![1, 2, 3]),
+    ] {
+        let found = trial.store.events(filter.clone()).await.unwrap();
+        let found: Vec<i64> = found.iter().map(|event| event.seq).collect();
+        assert_eq!(found, places.iter().map(|at| all[*at]).collect::<Vec<_>>(), "{filter:?}");
+    }
 }
 
 pub(super) async fn sources_leave_their_trace(open: Open) {

@@ -233,7 +233,7 @@ pub(super) async fn the_log_tells_once_of_what_was_poison(open: Open) {
     let mut events = trial.events().await;
     events.sort_by_key(|event| event.kind.number());
     let told: Vec<_> = events.iter().map(|event| event.kind.as_str()).collect();
-    assert_eq!(told, ["article.failed", "feed.gone"]);
+    assert_eq!(told, ["article.failed", "source.disabled"]);
     assert_eq!(events[0].subject, task.url_hash.to_string());
     assert_eq!(events[0].source, Some(source.id));
     assert_eq!(

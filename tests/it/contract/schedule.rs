@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use feedmill::model::{
     Ask, Code, FeedFact, FeedState, FetchRecord, Health, Kind, Known, Lane, Lease, NewTask, Next,
-    Outcome, new_uuid,
+    Outcome, Warned, new_uuid,
 };
 use feedmill::store::PriceNote;
 
@@ -40,6 +40,13 @@ pub(super) async fn what_is_remembered_of_a_channel_comes_back(open: Open) {
         schedule: Some(vec![1, 0, 255]),
         bucket: Some(95),
         health: Health::Frozen,
+        health_since: Some(trial.now()),
+        disabled_since: Some(trial.now().after(PAUSE)),
+        warnings: vec![Warned {
+            code: "bad_date".into(),
+            detail: "so\u{0}metime".into(),
+            count: 2,
+        }],
         probed_at: Some(trial.now()),
         yielded: 4,
         heard: 9,
@@ -78,6 +85,18 @@ pub(super) async fn who_told_of_a_page_first_is_counted(open: Open) {
     let state = FeedState { heard: missed.into(), ..FeedState::default() };
     polled(&trial, feed, state, &["https://c.example/4"]).await;
     assert_eq!(known(&trial, feed, ask()).await.news_elsewhere, 0, "it had news since");
+}
+
+pub(super) async fn feeds_that_were_never_polled_are_counted(open: Open) {
+    let trial = begin(open).await;
+    trial.source("a", &[FEED, "https://b.example/feed"]).await;
+    trial.source("off", &["https://c.example/feed"]).await;
+    trial.disable("off").await;
+    assert_eq!(trial.store.demand().await.unwrap().unpolled, 2);
+    let lease = trial.claim(1, &[Lane::Poll]).await.pop().unwrap();
+    polled(&trial, &lease, FeedState { bucket: Some(7), ..FeedState::default() }, &[]).await;
+    let demand = trial.store.demand().await.unwrap();
+    assert_eq!((demand.buckets, demand.unpolled), (vec![(7, 1)], 1));
 }
 
 pub(super) async fn the_price_and_what_it_follows_from_are_kept(open: Open) {

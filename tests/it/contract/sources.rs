@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{
-    Access, Code, Kind, Lane, NewTask, Next, Outcome, PollPolicy, Secret, Status,
+    Access, Ask, Code, FeedFact, FeedState, Health, Kind, Lane, NewTask, Next, Outcome, PollPolicy,
+    Polling, Secret, Status,
 };
-use feedmill::store::{ArticleFilter, SourceError};
+use feedmill::store::{ArticleFilter, ChannelState, SourceError};
 
 use super::Open;
 use super::ready::article;
@@ -39,11 +40,17 @@ pub(super) async fn how_a_source_is_asked_can_be_changed(open: Open) {
     let lease = trial.take().await;
     let cookie = lease.source.unwrap().spec.access.cookie.clone().unwrap();
     assert_eq!(cookie.expose(), "id=hunter2", "the secret itself comes back");
-    let hour = Some(Duration::from_hours(1));
-    let paced = trial.store.set_pace("a", hour, Some(PollPolicy::Ewma)).await.unwrap().spec;
-    assert_eq!((paced.poll_interval, paced.poll_policy), (hour, Some(PollPolicy::Ewma)));
-    let paced = trial.store.set_pace("a", None, None).await.unwrap().spec;
-    assert_eq!((paced.poll_interval, paced.poll_policy), (None, None));
+    let polling = Polling {
+        interval: None,
+        policy: Some(PollPolicy::Ewma),
+        min: Some(Duration::from_mins(1)),
+        max: Some(Duration::from_hours(1)),
+    };
+    let paced = trial.store.set_polling("a", polling).await.unwrap().spec;
+    assert_eq!((paced.min_interval, paced.max_interval), (polling.min, polling.max));
+    assert_eq!((paced.poll_interval, paced.poll_policy), (None, polling.policy));
+    let paced = trial.store.set_polling("a", Polling::default()).await.unwrap().spec;
+    assert_eq!((paced.poll_policy, paced.max_interval), (None, None));
     assert!(paced.access.cookie.is_some(), "the rest stays");
     let nobody = trial.store.set_access("b", access).await;
     assert!(matches!(nobody, Err(SourceError::Unknown(name)) if name == "b"));
@@ -201,11 +208,50 @@ pub(super) async fn a_channel_that_was_given_up_returns_on_the_operators_word(op
     trial.pass(DAY);
     assert!(trial.idle().await);
     trial.enable("a").await;
+    assert_eq!(trial.kinds_of_events().await, ["source.enabled"]);
     trial.end(&trial.take().await, Next::Dead { code: Code::Gone }).await;
     trial.store.remove_source("a").await.unwrap();
     trial.source("b", &[FEED]).await;
     trial.pass(PAUSE);
     assert_eq!(trial.take().await.task.url, FEED);
+}
+
+pub(super) async fn a_channel_that_is_only_probed_is_asked_on_the_operators_word(open: Open) {
+    let trial = begin(open).await;
+    let source = trial.source("a", &[FEED, "https://b.example/feed"]).await;
+    for lease in trial.claim(2, Lane::ALL).await {
+        let disabled = lease.task.url == FEED;
+        let state = FeedState {
+            failures: 3,
+            health: Health::Failing,
+            health_since: Some(trial.now()),
+            disabled_since: disabled.then_some(trial.now()),
+            ..FeedState::default()
+        };
+        let fact = FeedFact { based_on: 0, state, items: None, new_items: 0 };
+        let next = Next::Retry { at: trial.now().after(2 * DAY), code: Code::NotFound };
+        trial.commit(&lease, Outcome { feed: Some(fact), ..then(next) }).await;
+    }
+    let since = trial.now();
+    let shown = |channels: Vec<ChannelState>| -> Vec<_> {
+        channels.iter().map(|one| (one.source, one.failures, one.disabled_since)).collect()
+    };
+    let expected = vec![(source.id, 3, Some(since)), (source.id, 3, None)];
+    assert_eq!(shown(trial.store.source("a").await.unwrap().1), expected);
+    assert_eq!(shown(trial.store.channels().await.unwrap()), expected);
+    trial.pass(PAUSE);
+    assert!(trial.idle().await);
+
+    trial.enable("a").await;
+    let lease = trial.take().await;
+    assert_eq!(lease.task.url, FEED);
+    assert!(trial.idle().await, "the other one only waits as its failures say");
+    let known = trial.store.lookup(Ask { feed: Some(lease.task.id), ..Ask::default() }).await;
+    let feed = known.unwrap().feed;
+    assert_eq!((feed.disabled_since, feed.failures, feed.version), (None, 0, 2));
+    assert_eq!(trial.kinds_of_events().await, ["source.enabled"]);
+    trial.enable("a").await;
+    assert_eq!(trial.kinds_of_events().await, ["source.enabled"], "there was nothing to take back");
 }
 
 pub(super) async fn what_nobody_owned_belongs_to_the_first_source_that_gives_it(open: Open) {

@@ -100,6 +100,19 @@ pub(super) async fn what_is_done_or_given_up_is_not_queued_again(open: Open) {
     }
 }
 
+pub(super) async fn what_recurs_and_was_over_returns_when_it_is_named_again(open: Open) {
+    let trial = begin(open).await;
+    let named = || a(Kind::Sitemap, "https://a.example/day.xml");
+    trial.submit([named()]).await;
+    trial.end(&trial.take().await, Next::Fetched).await;
+    trial.pass(DAY - TICK);
+    assert_eq!(trial.submit([named()]).await.raised, 0, "not on the same day");
+    assert!(trial.idle().await);
+    trial.pass(TICK);
+    assert_eq!(trial.submit([named()]).await.raised, 1);
+    assert_eq!(trial.take().await.task.kind, Kind::Sitemap);
+}
+
 pub(super) async fn the_dead_return_after_a_month_unless_the_reason_is_final(open: Open) {
     let trial = begin(open).await;
     let cases = [

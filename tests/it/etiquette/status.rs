@@ -216,5 +216,6 @@ pub(super) async fn line_24_refusals_end_and_server_errors_back_off(stage: Stage
         let task = stage.world.task(&url(&path)).await;
         assert_eq!((task.status, task.last_error), (Status::Dead, Some(Code::Unauthorized)));
     }
-    assert_eq!(stage.events(EventKind::FeedGone).await.len(), 3, "each is told");
+    assert_eq!(stage.events(EventKind::SourceDisabled).await.len(), 3, "each is told");
+    assert_eq!(stage.events(EventKind::FeedGone).await.len(), 0, "none of them is gone");
 }

@@ -51,6 +51,7 @@ impl Ours {
             kind: Kind::Feed,
             explicit: None,
             policy: None,
+            limits: (None, None),
             due: ts(at),
             at: ts(at),
             state,

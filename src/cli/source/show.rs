@@ -1,0 +1,164 @@
+//! `feedmill source list` and `show`: what is followed, and how it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::super::out::{Out, Tone};
+use super::super::{Context, Failure, channel, text};
+use super::{access, channels};
+use crate::config::Span;
+use crate::model::{Health, Source, SourceId, Status, Ts};
+use crate::store::ChannelState;
+
+pub(super) async fn list(context: &Context) -> Result<(), Failure> {
+    let store = context.store().await?;
+    let (sources, all) = (store.sources().await?, store.channels().await?);
+    let mut own: BTreeMap<SourceId, Vec<&ChannelState>> = BTreeMap::new();
+    for channel in &all {
+        own.entry(channel.source).or_default().push(channel);
+    }
+    let doing = |source: &Source| Doing::of(own.get(&source.id).map_or(&[], Vec::as_slice));
+    let told: Vec<_> = sources.iter().map(|source| (source, doing(source))).collect();
+    let value: Vec<Value> = told.iter().map(|(source, doing)| doing.beside(source)).collect();
+    context.out.emit(&json!({ "sources": value }), |out| {
+        if told.is_empty() {
+            return "no sources yet: `feedmill source add URL` adds one".to_owned();
+        }
+        let rows = told.iter().map(|(source, doing)| {
+            [
+                source.spec.name.clone(),
+                state(source).to_owned() + &doing.disabled(),
+                doing.health(),
+                source.spec.ingestion_mode.to_string(),
+                channels(source),
+                source.spec.category.clone().unwrap_or_default(),
+                source.spec.priority.to_string(),
+            ]
+        });
+        let head = ["name", "state", "health", "mode", "channels", "category", "priority"];
+        out.table(head, rows.collect())
+    })
+}
+
+/// How the channels of a source do together.
+struct Doing {
+    health: BTreeSet<&'static str>,
+    disabled: usize,
+    all: usize,
+}
+
+impl Doing {
+    fn of(channels: &[&ChannelState]) -> Self {
+        let health = channels.iter().filter_map(|one| channel::health(one));
+        let mut health: BTreeSet<_> = health.map(Health::as_str).collect();
+        if health.len() > 1 {
+            // What is as usual goes without saying.
+            health.remove(Health::Usual.as_str());
+        }
+        let disabled = channels.iter().filter(|one| channel::is_disabled(one)).count();
+        Self { health, disabled, all: channels.len() }
+    }
+
+    fn health(&self) -> String {
+        self.health.iter().copied().collect::<Vec<_>>().join(", ")
+    }
+
+    fn disabled(&self) -> String {
+        match self.disabled {
+            0 => String::new(),
+            n => format!(", {n} of {} disabled", text::count(self.all as u64, "channel")),
+        }
+    }
+
+    fn beside(&self, source: &Source) -> Value {
+        let mut value = json!(source);
+        if let Value::Object(fields) = &mut value {
+            fields.insert("health".into(), json!(self.health));
+            fields.insert("disabled_channels".into(), json!(self.disabled));
+        }
+        value
+    }
+}
+
+fn state(source: &Source) -> &'static str {
+    if source.enabled() { "enabled" } else { "disabled" }
+}
+
+pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
+    let (source, channels) = context.store().await?.source(name).await?;
+    let value = json!({ "source": source, "channels": channels });
+    let now = context.clock.now();
+    context.out.emit(&value, |out| {
+        let parts = [facts(&source, out), table(&channels, now, out), notes(&channels)];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+    })
+}
+
+fn facts(source: &Source, out: &Out) -> String {
+    let spec = &source.spec;
+    let tone = if source.enabled() { Tone::Good } else { Tone::Careful };
+    let reason =
+        source.disable_reason.iter().map(|reason| format!(" ({})", text::one_line(reason)));
+    let span = |span: std::time::Duration| {
+        Span::millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)).to_string()
+    };
+    let lines = [
+        ("id", Some(source.uuid.clone())),
+        ("state", Some(out.paint(tone, state(source)) + &reason.collect::<String>())),
+        ("home", Some(text::one_line(&spec.url))),
+        ("mode", Some(spec.ingestion_mode.to_string())),
+        ("category", spec.category.as_deref().map(text::one_line)),
+        ("priority", Some(spec.priority.to_string())),
+        ("rate limit", spec.rate_limit.map(span)),
+        ("interval", spec.poll_interval.map(span)),
+        ("at least", spec.min_interval.map(span)),
+        ("at most", spec.max_interval.map(span)),
+        ("policy", spec.poll_policy.map(|policy| policy.to_string())),
+        ("asked", access::told(&spec.access).as_deref().map(text::one_line)),
+        ("added", Some(source.created_at.to_string())),
+    ];
+    let lines =
+        lines.into_iter().filter_map(|(name, value)| Some(format!("{name:<11} {}", value?)));
+    format!("{}\n{}", text::one_line(&spec.name), lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn table(channels: &[ChannelState], now: Ts, out: &Out) -> String {
+    if channels.is_empty() {
+        return "no channels of its own: another source owns its addresses".to_owned();
+    }
+    let rows = channels.iter().map(|one| {
+        [
+            one.kind.to_string(),
+            channel::state(one, now),
+            channel::health(one).map(|health| health.to_string()).unwrap_or_default(),
+            one.failures.to_string(),
+            one.items.to_string(),
+            text::ever(one.last_success_at, now),
+            match one.status {
+                Status::Pending => text::when(one.next_fetch_at, now),
+                Status::Fetched | Status::Dead | Status::Parked => "never".to_owned(),
+            },
+            one.url.clone(),
+        ]
+    });
+    let head = ["kind", "state", "health", "failures", "items", "last success", "next poll", "url"];
+    out.table(head, rows.collect())
+}
+
+/// Why channels are not polled, and what is wrong with their documents.
+fn notes(channels: &[ChannelState]) -> String {
+    let mut notes = Vec::new();
+    for one in channels {
+        let url = text::one_line(&one.url);
+        if channel::is_disabled(one) {
+            let reason = one.reason.as_deref().unwrap_or_default();
+            notes.push(format!(
+                "{url}: {}; `feedmill source enable` tries again now",
+                text::one_line(reason)
+            ));
+        }
+        notes.extend(channel::warnings(one).map(|warned| format!("{url}: {warned}")));
+    }
+    notes.join("\n")
+}
