@@ -328,7 +328,7 @@ async fn the_command_line_shows_bytes_and_says_when_they_are_gone() {
     assert!(headers.starts_with("GET /") && headers.contains("\nHTTP/1.1 200 OK\n"), "{headers}");
     let by_id = feedmill(&["raw", "show", &fetch.id.to_string(), "--json"]);
     let value: Value = serde_json::from_slice(&by_id.stdout).unwrap();
-    assert_eq!(value["fetch"]["url"], story.as_str());
+    assert_eq!(value["fetch"]["url"], fetch.url.as_str());
     let verified = feedmill(&["raw", "verify"]);
     assert!(verified.status.success(), "{verified:?}");
 

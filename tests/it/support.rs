@@ -15,6 +15,7 @@ use feedmill::demo::{self, Options, Report};
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{Kind, Lane, NewTask, Origin, Task, Ts};
 use feedmill::store::Store;
+use feedmill_formats::url as web;
 use feedmill_newsroom::{Newsroom, Setup};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -217,10 +218,15 @@ impl World {
         self.store.list(TaskFilter { limit: 10_000, ..filter }).await.unwrap()
     }
 
+    /// The task of an address, or of one that differs by what makes no other page.
     pub(crate) async fn task(&self, url: &str) -> Task {
         let tasks = self.tasks(TaskFilter::default()).await;
-        let is_it = |task: &Task| task.url == url || task.url_key == url;
-        tasks.into_iter().find(is_it).expect("a known address")
+        let like_it = || {
+            let key = web::key(&web::parse(url).ok()?, &self.store.rules().key);
+            tasks.iter().find(|task| task.url_key == key)
+        };
+        let task = tasks.iter().find(|task| task.url == url).or_else(like_it);
+        task.expect("a known address").clone()
     }
 
     /// Stories whose pages were served more than once.
