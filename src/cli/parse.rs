@@ -78,7 +78,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             Failure::usage(error.code(), message)
         })?;
     }
-    let read = read(document).map_err(|(code, message)| Failure::failed(code, message))?;
+    let read = read(&document).map_err(|(code, message)| Failure::failed(code, message))?;
+    // What was read of it may be as large, and so may what is shown.
+    drop(document);
     match &read {
         Known::Feed(feed) => {
             context.out.emit(&feed_value(feed), |out| feed_text(feed, context, out))
@@ -89,7 +91,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 }
 
 /// The document as a feed, else as a sitemap or a list of feeds; the failure is the feed's.
-fn read(document: Document) -> Result<Known, (&'static str, String)> {
+fn read(document: &Document) -> Result<Known, (&'static str, String)> {
     let limits = feed::Limits::default();
     let coding = decode::is_gzip(&document.body).then_some("gzip");
     let body = decode::capped(&document.body, coding, sitemap::Limits::default().bytes)
@@ -165,7 +167,7 @@ fn batch(dir: &Path, out: &Path, context: &Context) -> Result<(), Failure> {
     for path in &files {
         let name = path.strip_prefix(dir).unwrap_or(path).to_string_lossy().replace('\\', "/");
         let body = std::fs::read(path).map_err(|error| failed(path, error))?;
-        let mut line = match read(Document { body, content_type: None, base: String::new() }) {
+        let mut line = match read(&Document { body, content_type: None, base: String::new() }) {
             Ok(Known::Feed(feed)) => feed_value(&feed),
             Ok(Known::Sitemap(sitemap)) => json!(sitemap),
             Ok(Known::List(list)) => json!(list),
