@@ -128,7 +128,7 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
         Status::Parked => wish.sourced.then_some(wish.at),
         // An index names all of its sitemaps each time.
         Status::Fetched => {
-            let rested = known.fetched_at.is_none_or(|at| now.ms() - at >= NAP_MS);
+            let rested = known.fetched_at.is_some_and(|at| now.ms() - at >= NAP_MS);
             (wish.kind.recurs() && rested).then_some(wish.at)
         }
     }

@@ -37,9 +37,10 @@ pub struct Signs {
     pub news_elsewhere: u32,
 }
 
-/// Whether more was published since the poll before than the document holds, as far as it shows:
-/// nothing in it was there before. One that only ever shows the latest item or two is always like
-/// that: there the rhythm has to say that more was to be expected.
+/// Whether more was published since the poll before than the document holds: nothing in it was known.
+///
+/// One that only ever shows the latest item or two is always like that: there the rhythm has to say
+/// that more was to be expected.
 #[must_use]
 pub fn overflowed(before: &State, found: &Found<'_>) -> bool {
     let new = found.new_items();

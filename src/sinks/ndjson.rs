@@ -1,6 +1,7 @@
-//! Lines of JSON in a file a day: `entries/2026-11-15.ndjson`, `articles/2026-11-15.ndjson`, and
-//! `events/2026-11-15.ndjson` for what else happened: to sources, their channels, and pages that were
-//! given up.
+//! Lines of JSON in a file a day, such as `entries/2026-11-15.ndjson`.
+//!
+//! `entries` and `articles` have what was read, `events` what else happened: to sources, to their
+//! channels, and to pages that were given up.
 //!
 //! The cursor remembers how long each file was when it was saved. After a crash a file is cut back
 //! to that length, so that no line is torn and none is written twice.
