@@ -52,16 +52,17 @@ impl Decoded<'_> {
     ) -> Option<Range<usize>> {
         let bytes = bytes.get(self.mark..)?;
         let encoding = Encoding::for_label(self.encoding.as_bytes())?;
+        // Most documents: the text is the bytes.
+        if encoding == UTF_8 && !self.replaced {
+            return Some(part.start + self.mark..part.end + self.mark);
+        }
         let start = place.go_to(&self.text, part.start, bytes, encoding)?;
         let end = place.go_to(&self.text, part.end, bytes, encoding)?;
         let is_there = || {
             let (text, _) = encoding.decode_without_bom_handling(bytes.get(start..end)?);
             (Some(&*text) == self.text.get(part.clone())).then_some(())
         };
-        let is_plain = encoding == UTF_8 && !self.replaced;
-        if !is_plain {
-            is_there()?;
-        }
+        is_there()?;
         Some(start + self.mark..end + self.mark)
     }
 }
@@ -102,6 +103,9 @@ impl Place {
 /// The bytes that such a text was decoded from: broken ones stand as one character for each run.
 fn utf8_length(text: &str, bytes: &[u8]) -> usize {
     let (mut left, mut passed) = (text.len(), 0);
+    // A run of broken bytes is no longer than the character in its place: what is behind that is not
+    // looked at, as there may be many texts before it.
+    let bytes = bytes.get(..text.len() + 4).unwrap_or(bytes);
     for chunk in bytes.utf8_chunks() {
         let valid = chunk.valid().len();
         if left <= valid {

@@ -55,6 +55,19 @@ fn the_other_limits_hold_without_it() {
 }
 
 #[test]
+fn places_of_many_entries_are_found_in_linear_time() {
+    // Broken bytes in front, so that they have to be counted.
+    let mut document =
+        b"<rss><channel><title>\xd0\xb9\xd0\xb9\xd0\xb9\xd0\xb9\xff</title>".to_vec();
+    let items = 100_000;
+    document.extend("<item><title>x</title></item>".repeat(items).bytes());
+    let limits = Limits { items, ..Limits::default() };
+    let feed = feed::parse(&document, None, "", &limits).unwrap();
+    let last = feed.entries.last().map(|entry| entry.raw.clone()).unwrap();
+    assert_eq!(document.get(last), Some(&b"<item><title>x</title></item>"[..]));
+}
+
+#[test]
 fn html_cannot_be_made_to_hurt_either() {
     for piece in [
         " href=x ",
