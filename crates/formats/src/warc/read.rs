@@ -459,6 +459,7 @@ mod tests {
         let all = members.concat();
         let (whole, gaps) = walk(&all);
         assert_eq!((whole.len(), gaps.len()), (4, 0));
+        let mut spared = 0;
         for (n, (offset, length)) in whole.iter().enumerate() {
             let others = [&whole[..n], &whole[n + 1..]].concat();
             let (start, end) = (*offset as usize, (offset + length) as usize);
@@ -467,8 +468,14 @@ mod tests {
             for at in (start..start + 3).chain(start + 10..end - 9).chain(end - 8..end) {
                 let mut damaged = all.clone();
                 damaged[at] ^= 0x40;
+                // What was copied from one place may stand in another too: no byte of it is lost.
+                let read = read_member(&damaged[start..], LIMIT).ok();
+                if read.as_ref() == Some(&read_member(&all[start..], LIMIT).unwrap()) {
+                    spared += 1;
+                    continue;
+                }
                 assert_eq!(walk(&damaged), (others.clone(), vec![*offset]), "damaged at {at}");
-                assert!(read_member(&damaged[start..], LIMIT).is_err());
+                assert!(read.is_none());
             }
             // As many bytes as there are, and some more or fewer.
             for middle in [vec![0; 3], vec![0x1f; 70_000], members[n][..5].repeat(9)] {
@@ -477,6 +484,7 @@ mod tests {
                 assert_eq!((found.len(), gaps), (3, vec![*offset]), "{n}");
             }
         }
+        assert!(spared < 10, "{spared} of {} bytes", all.len());
     }
 
     #[test]
