@@ -39,7 +39,11 @@ async fn hosts_change_their_queues(mut world: World) {
     let filter = HostFilter { limit: 9, ..HostFilter::default() };
     let [state] = &world.store.hosts(filter).await.unwrap()[..] else { panic!() };
     assert_eq!(state.concurrency, 2, "what nobody said anything else about follows the house");
-    assert_eq!(state.queued.poll + state.queued.page, 0, "what is not due does not queue");
+    // On a slow machine some may be due again by now.
+    let now = world.clock.now();
+    let due = grouped.iter().filter(|task| task.next_fetch_at <= now).count() as u64;
+    let queued = state.queued.poll + state.queued.page;
+    assert!(queued <= due, "what is not due does not queue: {queued} of {due}");
 
     // Whoever comes with other groups goes by those of the last engine.
     world.config.hosts.groups.clear();
