@@ -99,11 +99,17 @@ fn admit(url: Url) -> Result<Url, UrlError> {
     if url.host_str().is_none_or(str::is_empty) {
         return Err(UrlError::NoHost);
     }
-    match url.as_str().len() {
-        long if long > MAX_LEN => Err(UrlError::TooLong(long)),
-        _ => Ok(url),
-    }
+    // Its key is an address too, and can be longer: a bare `%` is three bytes in it.
+    const GROWS: usize = 3;
+    let long = match url.as_str().len() {
+        long if long > MAX_LEN / GROWS => long.max(key(&url, &LONGEST).len()),
+        long => long,
+    };
+    if long > MAX_LEN { Err(UrlError::TooLong(long)) } else { Ok(url) }
 }
+
+/// The rules that leave the most of an address in its key.
+const LONGEST: KeyRules = KeyRules { keep_trailing_slash: true, strict_tracking: false };
 
 /// The address as given, fit to be shown: what looks like a user name and password is hidden.
 #[must_use]
