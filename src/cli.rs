@@ -13,8 +13,10 @@ mod config;
 mod demo;
 mod disk;
 mod doctor;
+mod document;
 mod events;
 mod explain;
+mod extract;
 mod failure;
 mod frontier;
 mod host;
@@ -118,6 +120,7 @@ enum Command {
     Replay(replay::Args),
     Explain(explain::Args),
     Events(events::Args),
+    Extract(extract::Args),
     Parse(parse::Args),
     #[command(subcommand)]
     Migrate(migrate::Command),
@@ -187,6 +190,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(args, context).await,
         Command::Explain(args) => explain::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
+        Command::Extract(args) => extract::run(args, context).await,
         Command::Parse(args) => parse::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
         Command::Config(command) => config::run(command, context),

@@ -1,9 +1,8 @@
 //! `feedmill parse`: what we read in a feed, a sitemap or a list of feeds, and what is wrong with it.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use feedmill_formats::decode;
 use feedmill_formats::feed::{self, Feed};
@@ -12,13 +11,10 @@ use feedmill_formats::sitemap::{self, Sitemap};
 use feedmill_formats::url as web;
 use serde_json::{Value, json};
 
+use super::document::Document;
 use super::out::{Out, Tone};
 use super::{Context, Failure, text};
-use crate::app;
-use crate::model::{Kind, Validators};
-
-/// Redirects that are followed to the document.
-const MAX_REDIRECTS: usize = 5;
+use crate::model::Kind;
 
 /// Shows a feed, a sitemap or an OPML list, and what is wrong with it
 #[derive(Debug, clap::Args)]
@@ -49,13 +45,6 @@ enum Known {
     List(Opml),
 }
 
-/// A document, as it was served.
-struct Document {
-    body: Vec<u8>,
-    content_type: Option<String>,
-    base: String,
-}
-
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if let (Some(dir), Some(out)) = (&args.batch, &args.out) {
         return batch(dir, out, context);
@@ -66,12 +55,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return Err(Failure::usage("usage", message));
     }
     let input = args.input.as_deref().unwrap_or("-");
-    let mut document = match web::parse(input) {
-        Ok(address) if matches!(address.scheme(), "http" | "https") => {
-            fetched(address, context).await?
-        }
-        _ => Document { body: local(input)?, content_type: None, base: String::new() },
-    };
+    let mut document = Document::of(input, Kind::Feed, context).await?;
     if let Some(base) = &args.base {
         document.base = web::parse(base).map(String::from).map_err(|error| {
             let message = format!("the base {base} is no address: {error}; write it with https://");
@@ -105,49 +89,6 @@ fn read(document: &Document) -> Result<Known, (&'static str, String)> {
         return Ok(Known::Sitemap(sitemap));
     }
     opml::parse(&body).map(Known::List).map_err(|_| (error.code(), error.to_string()))
-}
-
-/// The bytes of a file, or of standard input for `-`.
-pub(super) fn local(input: &str) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
-    let read = match input {
-        "-" => std::io::stdin().lock().read_to_end(&mut body),
-        path => File::open(path).and_then(|mut file| file.read_to_end(&mut body)),
-    };
-    read.map_err(|error| Failure::failed("input", format!("cannot read {input}: {error}")))?;
-    Ok(body)
-}
-
-/// Asks for the document as the engine would, and follows redirects.
-async fn fetched(mut address: web::Url, context: &Context) -> Result<Document, Failure> {
-    let config = context.load()?.config;
-    let (client, guard) = app::client(&config, &context.clock)?;
-    for _ in 0..=MAX_REDIRECTS {
-        guard.check_url(&address).map_err(|no| Failure::failed("guarded", no.to_string()))?;
-        let answer = client
-            .get(&address, Kind::Feed, &Validators::default(), None, Duration::MAX)
-            .await
-            .map_err(|error| Failure::failed(error.code().as_str(), error.to_string()))?;
-        let header = |name| answer.headers.get(name).map(str::to_owned);
-        if let (300..=399, Some(target)) = (answer.status, header("location")) {
-            let next = web::join(&address, &target);
-            address = next.map_err(|error| Failure::failed(error.code(), error.to_string()))?;
-            continue;
-        }
-        if !(200..=299).contains(&answer.status) {
-            let message = format!("{address} answers with status {}", answer.status);
-            return Err(Failure::failed("http_status", message));
-        }
-        let limit = config.fetch.max_decoded.as_len();
-        let body = decode::capped(&answer.body, header("content-encoding").as_deref(), limit)
-            .map_err(|error| Failure::failed(error.code(), error.to_string()))?;
-        return Ok(Document {
-            body: body.into_owned(),
-            content_type: header("content-type"),
-            base: address.to_string(),
-        });
-    }
-    Err(Failure::failed("redirect_loop", format!("{address} is one redirect too many")))
 }
 
 fn feed_value(feed: &Feed) -> Value {

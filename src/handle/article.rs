@@ -85,13 +85,18 @@ pub(super) fn decide(
         summary: said.and_then(|said| said.summary.as_deref()),
         published: said.and_then(|said| said.published),
         authors: said.map_or(&[], |said| said.authors.as_slice()),
+        ..article::Evidence::default()
     };
     let found = match article::extract(&read.html, &carried.final_url, &evidence) {
         Ok(found) => found,
         Err(error) => {
             let code = match error {
                 NotArticle::BadHtml => Code::BadHtml,
-                NotArticle::Empty => Code::NotArticle,
+                NotArticle::Empty
+                | NotArticle::Listing
+                | NotArticle::SignIn
+                | NotArticle::Challenge
+                | NotArticle::Missing => Code::NotArticle,
                 NotArticle::TooLarge => Code::TooLarge,
             };
             return fail(lease, &Failure::new(code, error.to_string()), known, at, house);

@@ -3,10 +3,13 @@
 //! Machines are noisy, so figures are ratios or counts per CPU-second of this process. Nothing here
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
+mod extract;
+mod features;
 mod fetch;
 mod follow;
 mod frontier;
 mod hostile;
+mod pages;
 mod parse;
 mod report;
 mod schedule;
@@ -41,6 +44,10 @@ enum Bench {
     Schedule(schedule::Args),
     /// Documents that were made to hurt: seconds and memory until they are refused
     Hostile(hostile::Args),
+    /// Articles: CPU time and memory of a page, beside a port of Readability
+    Extract(extract::Args),
+    /// What the article models are told about the pages of corpora, for train/train.py
+    Features(features::Args),
     /// Feeds: megabytes per CPU-second beside other parsers
     Parse(parse::Args),
     /// Serves a newsroom, for the others
@@ -61,6 +68,11 @@ fn main() -> anyhow::Result<ExitCode> {
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,
         Bench::Hostile(args) => hostile::run(args)?,
+        Bench::Extract(args) => extract::run(args)?,
+        Bench::Features(args) => {
+            features::run(args)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Bench::Parse(args) => parse::run(args)?,
     };
     report.print(cli.json)?;

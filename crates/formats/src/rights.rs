@@ -1,5 +1,5 @@
 //! What a publisher says about the use of its pages: `X-Robots-Tag`, meta robots, Content-Signal,
-//! Content-Usage and `TDMRep`, read into one value.
+//! Content-Usage, `TDMRep`, licence and copyright, in one value.
 //!
 //! Nothing is obeyed or judged here; it is written down as said. Where a publisher says two things,
 //! the stricter one stays.
@@ -28,6 +28,12 @@ pub struct Rights {
     /// Where the terms of mining are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tdm_policy: Option<String>,
+    /// The address or name of the licence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub license: Option<String>,
+    /// Whose the text is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copyright: Option<String>,
 }
 
 impl Rights {
@@ -91,6 +97,8 @@ impl Rights {
             self.tdm_reservation = Some(self.tdm_reservation.unwrap_or_default() || reserved);
         }
         self.tdm_policy = self.tdm_policy.take().or(other.tdm_policy);
+        self.license = self.license.take().or(other.license);
+        self.copyright = self.copyright.take().or(other.copyright);
     }
 
     /// `noindex, nofollow`; what follows a robot's name is for that one: `otherbot: noindex`.

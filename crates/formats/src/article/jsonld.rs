@@ -8,24 +8,36 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::clean;
-use crate::date::{self, Ts};
 
 /// The most objects that are looked at.
 const MAX_OBJECTS: usize = 2_000;
 
-/// The article object of a page, as far as it has one.
+/// What the objects of a page say about its article.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ld {
     pub headline: Option<String>,
+    pub name: Option<String>,
+    /// The longest text that is declared as a body.
     pub body: Option<String>,
     pub authors: Vec<String>,
-    pub published: Option<Ts>,
-    pub updated: Option<Ts>,
+    /// Dates as they are written.
+    pub published: Option<String>,
+    pub created: Option<String>,
+    pub updated: Option<String>,
+    /// A date of publication of something else than the article.
+    pub other_published: Option<String>,
     pub language: Option<String>,
     pub image: Option<String>,
     pub section: Option<String>,
     pub keywords: Vec<String>,
     pub publisher: Option<String>,
+    /// Names of publishers and sites.
+    pub sites: Vec<String>,
+    pub is_free: Option<bool>,
+    pub license: Option<String>,
+    pub copyright: Option<String>,
+    /// The types of the article object.
+    pub types: Vec<String>,
 }
 
 type Object = Map<String, Value>;
@@ -39,29 +51,98 @@ pub(super) fn read(scripts: &[String]) -> Ld {
         .filter(|object| object.len() > 1)
         .filter_map(|object| Some((object.get("@id")?.as_str()?, *object)))
         .collect();
-    let articles = objects.iter().filter(|object| is_article(object));
-    // The first of those that say most: other articles of the page are mentioned in passing.
-    let told = |object: &Object| {
-        ["headline", "datePublished", "author", "articleBody"]
-            .iter()
-            .filter(|name| object.contains_key(**name))
-            .count()
+    let mut articles: Vec<&Object> =
+        objects.iter().copied().filter(|object| rank(object).is_some()).collect();
+    // Those that say most first: others of the page are mentioned in passing.
+    articles.sort_by_key(|object| (rank(object), std::cmp::Reverse(told(object))));
+    let field = |name: &str| articles.iter().find_map(|article| text(article.get(name)?));
+    let people_of = |name: &str| {
+        let named = articles.iter().map(|article| people(article.get(name), &by_id));
+        named.into_iter().find(|names| !names.is_empty())
     };
-    let article = articles.rev().max_by_key(|object| told(object));
-    let mut ld = article.map(|article| from_article(article, &by_id)).unwrap_or_default();
-    if ld.published.is_none() {
-        let page =
-            objects.iter().find(|object| types(object).any(|name| name.ends_with("WebPage")));
-        let page = page.map(|page| from_article(page, &by_id)).unwrap_or_default();
-        (ld.published, ld.updated) = (page.published, ld.updated.or(page.updated));
+    let dated = |name: &str| articles.iter().find_map(|article| strings(article.get(name)?).next());
+    let keywords = articles.iter().find_map(|article| article.get("keywords"));
+    let keywords = keywords.into_iter().flat_map(strings).flat_map(|list| list.split(','));
+    let published = dated("datePublished").map(str::to_owned);
+    let other = objects.iter().find_map(|object| object.get("datePublished")?.as_str());
+    Ld {
+        headline: field("headline"),
+        name: field("name"),
+        body: body(&objects),
+        authors: people_of("author").or_else(|| people_of("creator")).unwrap_or_default(),
+        other_published: other.filter(|_| published.is_none()).map(str::to_owned),
+        published,
+        created: dated("dateCreated").map(str::to_owned),
+        updated: dated("dateModified").map(str::to_owned),
+        language: field("inLanguage"),
+        image: articles.iter().find_map(|article| article.get("image").and_then(image)),
+        section: field("articleSection"),
+        keywords: keywords.filter_map(clean::plain).collect(),
+        publisher: people_of("publisher").and_then(|names| names.into_iter().next()),
+        sites: sites(&objects),
+        is_free: articles.iter().find_map(|article| truth(article.get("isAccessibleForFree")?)),
+        license: field("license"),
+        copyright: field("copyrightNotice").or_else(|| field("copyrightHolder")),
+        types: articles
+            .first()
+            .map(|first| types(first).map(str::to_owned).collect())
+            .unwrap_or_default(),
     }
-    if ld.publisher.is_none() {
-        let site = objects.iter().find(|object| {
-            types(object).any(|name| matches!(name, "NewsMediaOrganization" | "WebSite"))
-        });
-        ld.publisher = site.and_then(|site| text(site.get("name")?));
+}
+
+/// Articles before pages and reviews; `None` for what is neither.
+fn rank(object: &Object) -> Option<u8> {
+    types(object)
+        .filter_map(|name| {
+            let name = name.rsplit('/').next()?;
+            match name {
+                "WebPage" | "Review" | "MedicalWebPage" => Some(1),
+                "BlogPosting"
+                | "LiveBlogPosting"
+                | "SocialMediaPosting"
+                | "Recipe"
+                | "HowTo"
+                | "DiscussionForumPosting"
+                | "Report" => Some(0),
+                _ => name.ends_with("Article").then_some(0),
+            }
+        })
+        .min()
+}
+
+/// How much an object says.
+fn told(object: &Object) -> usize {
+    let fields = ["headline", "datePublished", "author", "articleBody"];
+    fields.iter().filter(|name| object.contains_key(**name)).count()
+}
+
+/// The longest declared body, of comments none.
+fn body(objects: &[&Object]) -> Option<String> {
+    let declared = objects.iter().flat_map(|object| {
+        let comment = types(object).any(|name| name.contains("Comment"));
+        let fields = ["articleBody", "reviewBody"].into_iter().chain((!comment).then_some("text"));
+        fields.filter_map(|field| Some(strings(object.get(field)?).collect::<Vec<_>>().join(" ")))
+    });
+    declared.max_by_key(String::len).filter(|body| !body.is_empty())
+}
+
+/// Names of publishers and sites.
+fn sites(objects: &[&Object]) -> Vec<String> {
+    let is_site = |name: &str| matches!(name, "Organization" | "NewsMediaOrganization" | "WebSite");
+    let own = objects.iter().filter(|object| types(object).any(is_site));
+    let own = own.filter_map(|object| object.get("name"));
+    let named = objects.iter().filter_map(|object| object.get("publisher"));
+    own.chain(named).filter_map(text).collect()
+}
+
+/// True or false, also where it is written as a text.
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(truth) => Some(*truth),
+        Value::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
+        Value::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
     }
-    ld
 }
 
 fn parse(script: &str) -> Option<Value> {
@@ -102,11 +183,6 @@ fn types(object: &Object) -> impl Iterator<Item = &str> {
     object.get("@type").into_iter().flat_map(strings)
 }
 
-fn is_article(object: &Object) -> bool {
-    types(object)
-        .any(|name| name.ends_with("Article") || name.ends_with("BlogPosting") || name == "Review")
-}
-
 /// A string, or the strings of a list.
 fn strings(value: &Value) -> impl Iterator<Item = &str> {
     let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
@@ -123,24 +199,6 @@ fn text(value: &Value) -> Option<String> {
         }),
         Value::Object(object) => object.get("name")?.as_str().and_then(clean::plain),
         _ => None,
-    }
-}
-
-fn from_article(article: &Object, by_id: &HashMap<&str, &Object>) -> Ld {
-    let field = |name: &str| article.get(name).and_then(text);
-    let time = |name: &str| article.get(name)?.as_str().and_then(date::parse);
-    let keywords = article.get("keywords").into_iter().flat_map(strings);
-    Ld {
-        headline: field("headline").or_else(|| field("name")),
-        body: article.get("articleBody").and_then(Value::as_str).map(str::to_owned),
-        authors: people(article.get("author").or_else(|| article.get("creator")), by_id),
-        published: time("datePublished").or_else(|| time("dateCreated")),
-        updated: time("dateModified"),
-        language: field("inLanguage"),
-        image: article.get("image").and_then(image),
-        section: field("articleSection"),
-        keywords: keywords.flat_map(|list| list.split(',')).filter_map(clean::plain).collect(),
-        publisher: people(article.get("publisher"), by_id).into_iter().next(),
     }
 }
 
@@ -188,7 +246,8 @@ mod tests {
         assert_eq!(ld.headline.as_deref(), Some("Rain & wind"));
         assert_eq!(ld.authors, ["Jane Doe", "Max"]);
         assert_eq!(ld.publisher.as_deref(), Some("The Paper"));
-        assert_eq!(ld.published, date::parse("2026-05-03T10:00:00Z"));
+        assert_eq!(ld.sites, ["The Paper"]);
+        assert_eq!(ld.published.as_deref(), Some("2026-05-03T10:00:00Z"));
         assert_eq!(ld.image.as_deref(), Some("/a.jpg"));
         assert_eq!(ld.keywords, ["rain", "wind"]);
         assert_eq!(ld.section.as_deref(), Some("Weather"));

@@ -1,98 +1,93 @@
 //! A page as blocks of text in the order of reading, and the elements they stand in.
 //!
 //! A block is a run of text that no block-level element interrupts: a paragraph, a heading, an
-//! item, a row of a table. Elements own half-open ranges of blocks, so that sums over an element
-//! are differences. The walk keeps its own stack: no page is too deep for it.
+//! item, a cell. Elements own half-open ranges of blocks, so that sums over an element are
+//! differences. The walk keeps its own stack, and marks on its way what may tell of the author
+//! and the date. It must never drop text because of what a name suggests: that is judged later.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::ops::Range;
 
-use dom_query::{Document, Element, NodeData, NodeRef};
+use html5ever::{Attribute, LocalName, local_name};
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::names::{self, Hints};
+use super::marks::{self, Marks};
+use super::tags::{Kind, Sem, Tag, kind};
+use super::tree::{Data, Id, Tree, attribute};
 
-/// Elements that are dropped with all they hold.
-const SKIPPED: &str = "\
-    applet audio button canvas datalist dialog embed frame frameset head iframe img input link \
-    map math meta meter noscript object option picture progress script select source style svg \
-    template textarea title track video";
-/// Elements that do not interrupt a run of text.
-const INLINE: &str = "\
-    a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rb \
-    rp rt ruby s samp small span strike strong sub sup time tt u var wbr";
-/// Other elements that something is decided by.
-const KNOWN: &str = "\
-    article aside blockquote caption dd details div dt figcaption figure footer form h1 h2 h3 h4 \
-    h5 h6 header li main menu nav ol p pre section summary table td th tr ul";
-/// Elements that a table of data does not hold: with them it lays out the page.
-const LAYOUT: &str = "\
-    article blockquote center div form h1 h2 h3 h4 h5 h6 hr ol p pre section table ul";
-/// A cell with more text than this is no figure but prose.
-const MAX_CELL: usize = 400;
-
-/// What the walk does with an element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Skipped,
-    Inline,
-    Break,
-    Cell,
-    Block(&'static str),
-}
-
-static KINDS: LazyLock<HashMap<&str, Kind>> = LazyLock::new(|| {
-    let skipped = SKIPPED.split(' ').map(|tag| (tag, Kind::Skipped));
-    let inline = INLINE.split(' ').map(|tag| (tag, Kind::Inline));
-    let known = KNOWN.split(' ').map(|tag| (tag, Kind::Block(tag)));
-    let breaks = ["br", "hr"].map(|tag| (tag, Kind::Break));
-    skipped.chain(inline).chain(known).chain(breaks).collect()
-});
+/// Elements beyond these are part of those around them.
+const MAX_NODES: usize = 60_000;
+const MAX_DEPTH: u16 = 220;
+/// Text beyond so many blocks is not looked at.
+const MAX_BLOCKS: usize = 40_000;
+/// The most hints of one kind that are kept.
+const MAX_HINTS: usize = 60;
+const MAX_IMAGES: usize = 1_000;
 
 /// A block-level element.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// The index of the element around it; the root is its own.
+    /// The index of the element around it; the first is its own.
     pub parent: usize,
-    /// Its tag, or what its role makes of it.
-    pub tag: &'static str,
-    /// What its names say.
-    pub hints: Hints,
-    /// Its microdata name.
+    pub tag: Tag,
+    /// What it is by its tag or role.
+    pub sem: Option<Sem>,
+    /// What its class and id say.
+    pub marks: Marks,
     pub is_article_body: bool,
+    pub hidden: bool,
+    /// The fingerprint of its class.
+    pub class: u64,
+    pub depth: u16,
     /// Its first block and the one after its last.
-    pub blocks: (usize, usize),
-    /// The index after its last descendant.
-    pub end: usize,
-    /// Elements with the same tag and class have the same signature.
-    pub signature: u64,
+    pub blocks: Range<usize>,
+    /// Where it stands in the tree.
+    pub id: Id,
 }
 
 /// A run of text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Block {
-    /// The text, every run of white space as one space.
-    pub text: String,
+    /// Where its text stands in the page's, every run of white space as one space.
+    pub text: Range<usize>,
     /// The element it stands in.
     pub node: usize,
-    /// Its characters.
-    pub chars: usize,
-    /// Those of them that are links.
-    pub link_chars: usize,
+    /// Characters in links, by weight.
+    pub link_chars: u32,
+    pub links: u32,
+    /// Characters in bold or italics, by weight.
+    pub bold_chars: u32,
     /// Whether a `time` element is inside.
     pub has_time: bool,
+    /// The nodes of the tree that its text comes from.
+    pub runs: Range<usize>,
 }
 
-impl Block {
-    /// The share of the text that is links.
-    pub(super) fn link_density(&self) -> f32 {
-        ratio(self.link_chars, self.chars)
-    }
+/// An element that may tell a date.
+#[derive(Debug)]
+pub(super) struct TimeHint {
+    pub value: String,
+    pub text: String,
+    pub name: String,
 }
 
-/// One count over another; 0 when there is nothing.
-#[expect(clippy::cast_precision_loss, reason = "counts of a page are far below 2^24")]
-pub(super) fn ratio(part: usize, whole: usize) -> f32 {
-    if whole == 0 { 0.0 } else { part as f32 / whole as f32 }
+/// An element that may tell an author.
+#[derive(Debug)]
+pub(super) struct NameHint {
+    /// Its class and id in lower case.
+    pub names: String,
+    pub itemprop: String,
+    pub text: String,
+    /// The block that comes with it or after it.
+    pub block: usize,
+}
+
+/// A picture between blocks.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub source: String,
+    pub alt: String,
+    /// The block that comes with it or after it.
+    pub block: usize,
 }
 
 /// The whole page.
@@ -102,36 +97,45 @@ pub(super) struct Page {
     pub nodes: Vec<Node>,
     /// Blocks in the order of reading.
     pub blocks: Vec<Block>,
+    texts: String,
+    runs: Vec<Id>,
+    pub headings: Vec<(String, usize)>,
+    pub times: Vec<TimeHint>,
+    pub names: Vec<NameHint>,
+    /// Links to pages about people.
+    pub people: Vec<NameHint>,
+    pub rel_authors: Vec<String>,
+    pub images: Vec<Image>,
 }
 
 impl Page {
     /// Reads the body of a document.
-    pub(super) fn read(document: &Document) -> Self {
-        let root = document.body().unwrap_or_else(|| document.html_root());
-        let mut reader = Reader::default();
-        reader.open(&root, "body", Hints::default());
+    pub(super) fn read(tree: &Tree) -> Self {
+        let root = tree.body();
+        let mut reader = Reader::new(tree);
+        reader.open(root, Kind::Block(Tag::Body), &[]);
         let mut at = root;
         'walk: loop {
-            let inside = at.id == root.id || reader.enter(&at);
-            if inside && let Some(child) = at.first_child() {
+            let inside = at == root || reader.enter(at);
+            if inside && let Some(child) = tree.first_child(at) {
                 at = child;
                 continue;
             }
-            if inside && at.id != root.id {
-                reader.leave(&at);
+            if inside && at != root {
+                reader.leave(at);
             }
             loop {
-                if at.id == root.id {
+                if at == root {
                     break 'walk;
                 }
-                if let Some(next) = at.next_sibling() {
+                if let Some(next) = tree.next_sibling(at) {
                     at = next;
                     break;
                 }
-                let Some(parent) = at.parent() else { break 'walk };
+                let Some(parent) = tree.parent(at) else { break 'walk };
                 at = parent;
-                if at.id != root.id {
-                    reader.leave(&at);
+                if at != root {
+                    reader.leave(at);
                 }
             }
         }
@@ -139,269 +143,394 @@ impl Page {
         reader.page
     }
 
+    /// The text of a block.
+    pub(super) fn text(&self, block: &Block) -> &str {
+        self.texts.get(block.text.clone()).unwrap_or_default()
+    }
+
+    /// The text of a block by its number.
+    pub(super) fn text_at(&self, index: usize) -> &str {
+        self.blocks.get(index).map_or("", |block| self.text(block))
+    }
+
+    /// The nodes of the tree that a block's text comes from.
+    pub(super) fn runs(&self, block: &Block) -> &[Id] {
+        self.runs.get(block.runs.clone()).unwrap_or_default()
+    }
+
+    /// The element of a block.
+    pub(super) fn node_of(&self, block: &Block) -> Option<&Node> {
+        self.nodes.get(block.node)
+    }
+
     /// The tag of the element that a block stands in.
-    pub(super) fn tag_of(&self, block: &Block) -> &'static str {
-        self.nodes.get(block.node).map_or("", |node| node.tag)
+    pub(super) fn tag_of(&self, block: &Block) -> Tag {
+        self.node_of(block).map_or(Tag::Other, |node| node.tag)
+    }
+
+    /// The elements around a block, its own first.
+    pub(super) fn around(&self, node: usize) -> impl Iterator<Item = (usize, &Node)> {
+        let first = self.nodes.get(node).map(|found| (node, found));
+        std::iter::successors(first, |(index, node)| {
+            if *index == 0 { None } else { Some((node.parent, self.nodes.get(node.parent)?)) }
+        })
     }
 }
 
-#[derive(Default)]
-struct Reader {
+/// How much a character counts: a sign of a script without spaces is half a word.
+pub(super) fn weight(c: char) -> u32 {
+    if c.is_ascii() || !crate::simhash::is_unspaced(c) { 1 } else { 3 }
+}
+
+struct Reader<'a> {
+    tree: &'a Tree,
     page: Page,
-    /// Indexes of the open elements.
-    open: Vec<usize>,
-    /// Open tables: whether each holds data.
-    tables: Vec<bool>,
+    /// Indexes of the open elements, and whether each is a node of its own.
+    open: Vec<(usize, bool)>,
     block: Block,
-    /// Open links.
-    links: usize,
+    chars: u32,
+    has_word: bool,
+    /// Open links, and open bold or italics.
+    links: u32,
+    bold: u32,
     /// White space is due before the next character.
     space: bool,
     /// Line breaks since the last character.
-    breaks: usize,
+    breaks: u32,
 }
 
-impl Reader {
-    /// Takes a node in; whether its children are to be walked.
-    fn enter(&mut self, node: &NodeRef<'_>) -> bool {
-        let seen = node.query(|inner| match &inner.data {
-            NodeData::Text { contents } => Err(contents.to_string()),
-            NodeData::Element(element) => Ok((self.kind(element), hints(element))),
-            _ => Err(String::new()),
-        });
-        match seen {
-            Some(Ok((kind, hints))) => return self.element(node, kind, hints),
-            Some(Err(text)) => self.text(&text),
-            None => {}
+impl<'a> Reader<'a> {
+    fn new(tree: &'a Tree) -> Self {
+        Self {
+            tree,
+            page: Page::default(),
+            open: Vec::new(),
+            block: Block::default(),
+            chars: 0,
+            has_word: false,
+            links: 0,
+            bold: 0,
+            space: false,
+            breaks: 0,
         }
-        false
     }
 
-    fn element(&mut self, node: &NodeRef<'_>, kind: Kind, hints: Hints) -> bool {
+    /// Takes a node in; whether its children are to be walked.
+    fn enter(&mut self, id: Id) -> bool {
+        match self.tree.data(id) {
+            Data::Text(text) => {
+                self.text(id, text);
+                false
+            }
+            Data::Element { name, attrs } => {
+                if name.local == local_name!("img") {
+                    self.image(attrs);
+                }
+                self.element(id, kind(&name.local), attrs)
+            }
+            Data::Other => false,
+        }
+    }
+
+    fn element(&mut self, id: Id, kind: Kind, attrs: &[Attribute]) -> bool {
         match kind {
             Kind::Skipped => return false,
-            Kind::Inline if hints.hidden => return false,
-            Kind::Inline => {
-                self.links += usize::from(node.has_name("a"));
-                self.block.has_time |= node.has_name("time");
+            Kind::Inline { link, bold, time } => {
+                self.links += u32::from(link);
+                self.block.links += u32::from(link);
+                self.bold += u32::from(bold);
+                self.block.has_time |= time;
+                if !attrs.is_empty() {
+                    self.hints(id, attrs, link, time);
+                }
             }
             Kind::Break => {
                 self.breaks += 1;
                 self.space = true;
-                if self.breaks > 1 || node.has_name("hr") {
+                if self.breaks > 1 {
                     self.flush();
                 }
             }
-            Kind::Cell => {
-                if self.block.chars > 0 {
-                    self.space = true;
-                    self.text("| ");
-                }
-            }
+            Kind::Rule => self.flush(),
             Kind::Block(tag) => {
                 self.flush();
-                if tag == "table" {
-                    self.tables.push(holds_data(node));
+                self.open(id, kind, attrs);
+                if tag == Tag::H1 && self.page.headings.len() < MAX_HINTS {
+                    let text = self.tree.text(id, 500, false);
+                    self.page.headings.push((text, self.page.blocks.len()));
                 }
-                self.open(node, tag, hints);
+                if !attrs.is_empty() {
+                    self.hints(id, attrs, false, false);
+                }
             }
         }
         true
     }
 
-    fn leave(&mut self, node: &NodeRef<'_>) {
-        let kind = node.query(|inner| match &inner.data {
-            NodeData::Element(element) => Some(self.kind(element)),
-            _ => None,
-        });
-        match kind.flatten() {
-            Some(Kind::Inline) => self.links -= usize::from(node.has_name("a") && self.links > 0),
-            Some(Kind::Block(tag)) => {
-                self.flush();
-                if tag == "table" {
-                    self.tables.pop();
-                }
-                self.close();
+    /// Keeps a picture; where scripts put its address, and not those that are too small to see.
+    fn image(&mut self, attrs: &[Attribute]) {
+        let get = |name: &LocalName| attribute(attrs, name).map(str::trim).unwrap_or_default();
+        let own = |name: &str| {
+            let attr = attrs.iter().find(|attr| &*attr.name.local == name);
+            attr.map(|attr| attr.value.trim()).filter(|value| !value.is_empty())
+        };
+        let small = |name: &LocalName| get(name).parse::<u32>().is_ok_and(|pixels| pixels < 60);
+        if small(&local_name!("width"))
+            || small(&local_name!("height"))
+            || self.page.images.len() > MAX_IMAGES
+        {
+            return;
+        }
+        let source =
+            Some(get(&local_name!("src"))).filter(|s| !s.is_empty() && !s.starts_with("data:"));
+        let later = || ["data-src", "data-lazy-src", "data-original"].into_iter().find_map(own);
+        let set = || get(&local_name!("srcset")).split([' ', ',']).find(|part| !part.is_empty());
+        if let Some(source) = source.or_else(later).or_else(set) {
+            let alt = get(&local_name!("alt")).split_whitespace().collect::<Vec<_>>().join(" ");
+            let image = Image { source: source.to_owned(), alt, block: self.page.blocks.len() };
+            self.page.images.push(image);
+        }
+    }
+
+    fn leave(&mut self, id: Id) {
+        match self.tree.name(id).map(kind) {
+            Some(Kind::Inline { link, bold, .. }) => {
+                self.links -= u32::from(link);
+                self.bold -= u32::from(bold);
             }
+            Some(Kind::Block(_)) => self.close(),
             _ => {}
         }
     }
 
-    fn kind(&self, element: &Element) -> Kind {
-        let tag: &str = &element.name.local;
-        if matches!(tag, "td" | "th") && self.tables.last() == Some(&true) {
-            return Kind::Cell;
-        }
-        match KINDS.get(tag).copied().unwrap_or(Kind::Block("other")) {
-            Kind::Block(tag) => Kind::Block(by_role(&attr(element, "role")).unwrap_or(tag)),
-            kind => kind,
-        }
-    }
-
-    fn open(&mut self, node: &NodeRef<'_>, tag: &'static str, hints: Hints) {
+    fn open(&mut self, id: Id, kind: Kind, attrs: &[Attribute]) {
         let index = self.page.nodes.len();
-        let class = node.attr("class").unwrap_or_default();
-        let itemprop = node.attr("itemprop").unwrap_or_default();
-        self.page.nodes.push(Node {
-            parent: self.open.last().copied().unwrap_or(index),
+        let outer = self.open.last().map(|(outer, _)| *outer);
+        let depth =
+            outer.and_then(|outer| self.page.nodes.get(outer)).map_or(0, |node| node.depth + 1);
+        if index >= MAX_NODES || depth > MAX_DEPTH {
+            self.open.push((outer.unwrap_or_default(), false));
+            return;
+        }
+        let tag = if let Kind::Block(tag) = kind { tag } else { Tag::Other };
+        let mut node = Node {
+            parent: outer.unwrap_or(index),
             tag,
-            hints,
-            is_article_body: itemprop.split_ascii_whitespace().any(|name| name == "articleBody"),
-            blocks: (self.page.blocks.len(), self.page.blocks.len()),
-            end: index + 1,
-            signature: xxhash_rust::xxh3::xxh3_64(format!("{tag} {class}").as_bytes()),
-        });
-        self.open.push(index);
+            sem: tag.sem(),
+            marks: Marks::default(),
+            is_article_body: false,
+            hidden: false,
+            class: 0,
+            depth,
+            blocks: self.page.blocks.len()..self.page.blocks.len(),
+            id,
+        };
+        read_attributes(&mut node, attrs);
+        self.page.nodes.push(node);
+        self.open.push((index, true));
     }
 
     fn close(&mut self) {
         self.flush();
-        let (blocks, nodes) = (self.page.blocks.len(), self.page.nodes.len());
-        if let Some(node) = self.open.pop().and_then(|index| self.page.nodes.get_mut(index)) {
-            node.blocks.1 = blocks;
-            node.end = nodes;
+        let blocks = self.page.blocks.len();
+        if let Some((index, true)) = self.open.pop()
+            && let Some(node) = self.page.nodes.get_mut(index)
+        {
+            node.blocks.end = blocks;
         }
     }
 
-    fn text(&mut self, text: &str) {
+    fn text(&mut self, id: Id, text: &str) {
+        let before = self.page.texts.len();
+        let mut added = 0;
         for c in text.chars() {
             if c.is_whitespace() {
                 self.space = true;
-            } else if !matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}' | '\u{feff}') {
-                if self.space && self.block.chars > 0 {
-                    self.push(' ');
-                }
-                self.space = false;
-                self.breaks = 0;
-                self.push(c);
+                continue;
             }
+            if matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}' | '\u{feff}') {
+                continue;
+            }
+            if std::mem::take(&mut self.space) && self.chars > 0 {
+                self.page.texts.push(' ');
+                self.chars += 1;
+                added += u32::from(added > 0);
+            }
+            self.page.texts.push(c);
+            let weight = weight(c);
+            self.chars += weight;
+            added += weight;
+            self.has_word |= c.is_alphanumeric();
+        }
+        if self.page.texts.len() > before {
+            self.breaks = 0;
+            self.page.runs.push(id);
+            self.block.link_chars += if self.links > 0 { added } else { 0 };
+            self.block.bold_chars += if self.bold > 0 { added } else { 0 };
         }
     }
 
-    fn push(&mut self, c: char) {
-        self.block.text.push(c);
-        self.block.chars += 1;
-        self.block.link_chars += usize::from(self.links > 0);
-    }
-
-    /// Ends the current block; one without a letter or digit says nothing.
+    /// Ends the run of text.
     fn flush(&mut self) {
         self.space = false;
         self.breaks = 0;
+        let (start, run) =
+            self.page.blocks.last().map_or((0, 0), |last| (last.text.end, last.runs.end));
         let mut block = std::mem::take(&mut self.block);
-        if block.text.chars().any(char::is_alphanumeric) {
-            block.node = self.open.last().copied().unwrap_or(0);
+        self.chars = 0;
+        if std::mem::take(&mut self.has_word) && self.page.blocks.len() < MAX_BLOCKS {
+            block.text = start..self.page.texts.len();
+            block.runs = run..self.page.runs.len();
+            block.node = self.open.last().map_or(0, |(node, _)| *node);
             self.page.blocks.push(block);
+        } else {
+            self.page.texts.truncate(start);
+            self.page.runs.truncate(run);
+        }
+    }
+
+    /// Keeps what may tell of authors and dates.
+    fn hints(&mut self, id: Id, attrs: &[Attribute], link: bool, time: bool) {
+        let get = |name: &LocalName| attribute(attrs, name).unwrap_or_default();
+        let itemprop = get(&local_name!("itemprop"));
+        let (class, own_id) = (get(&local_name!("class")), get(&local_name!("id")));
+        let block = self.page.blocks.len();
+        let dated = matches!(itemprop, "datePublished" | "dateModified" | "datepublished");
+        let title = if link || time { "" } else { get(&local_name!("title")) };
+        if (time || dated || starts_with_year(title)) && self.page.times.len() < MAX_HINTS {
+            let value = match get(&local_name!("datetime")) {
+                "" if dated => get(&local_name!("content")),
+                "" => title,
+                value => value,
+            };
+            self.page.times.push(TimeHint {
+                value: value.chars().take(80).collect(),
+                text: self.tree.text(id, 80, false),
+                name: if itemprop.is_empty() { class } else { itemprop }.to_lowercase(),
+            });
+        }
+        let names_author = |text: &str| marks::names_author(text);
+        if (matches!(itemprop, "author" | "creator")
+            || itemprop == "name" && link
+            || names_author(class)
+            || names_author(own_id))
+            && self.page.names.len() < MAX_HINTS
+        {
+            self.page.names.push(NameHint {
+                names: format!("{class} {own_id}").to_lowercase(),
+                itemprop: itemprop.to_owned(),
+                text: self.tree.text(id, 200, true),
+                block,
+            });
+        }
+        if !link {
+            return;
+        }
+        if marks::leads_to_person(get(&local_name!("href"))) && self.page.people.len() < MAX_HINTS {
+            let text = self.tree.text(id, 60, true);
+            if (3..60).contains(&text.len()) {
+                let names = class.to_lowercase();
+                self.page.people.push(NameHint { names, itemprop: String::new(), text, block });
+            }
+        }
+        if get(&local_name!("rel")).split_ascii_whitespace().any(|word| word == "author")
+            && self.page.rel_authors.len() < MAX_HINTS
+        {
+            self.page.rel_authors.push(self.tree.text(id, 200, false));
         }
     }
 }
 
-/// The tag that a role stands for.
-fn by_role(role: &str) -> Option<&'static str> {
-    Some(match role {
-        "main" => "main",
-        "article" => "article",
-        "navigation" | "menu" | "menubar" | "search" | "dialog" | "alertdialog" => "nav",
-        "complementary" => "aside",
-        "contentinfo" => "footer",
-        "banner" => "header",
-        _ => return None,
-    })
-}
-
-fn attr(element: &Element, name: &str) -> String {
-    element.attr(name).map(|value| value.to_string()).unwrap_or_default()
-}
-
-fn hints(element: &Element) -> Hints {
-    let mut hints = names::judge(&attr(element, "class"), &attr(element, "id"));
-    hints.hidden |= is_hidden(element);
-    hints
-}
-
-fn is_hidden(element: &Element) -> bool {
-    let style: String = attr(element, "style").to_ascii_lowercase();
-    let style: String = style.chars().filter(|c| !c.is_whitespace()).collect();
-    element.has_attr("hidden")
-        || attr(element, "aria-hidden") == "true"
-        || style.contains("display:none")
-        || style.contains("visibility:hidden")
-}
-
-/// Whether the rows of a table are lines of data. Looks no further than the first element that
-/// makes it a layout, so that nested tables stay linear.
-fn holds_data(table: &NodeRef<'_>) -> bool {
-    let mut cell = 0;
-    for node in table.descendants_it() {
-        let fits = node.query_or(true, |inner| match &inner.data {
-            NodeData::Text { contents } => {
-                cell += contents.len();
-                cell <= MAX_CELL
+/// What the attributes of an element say about it.
+fn read_attributes(node: &mut Node, attrs: &[Attribute]) {
+    let (mut class, mut id) = ("", "");
+    for attr in attrs {
+        let value: &str = &attr.value;
+        match attr.name.local {
+            local_name!("class") => class = value,
+            local_name!("id") => id = value,
+            local_name!("itemprop") => {
+                node.is_article_body = value.eq_ignore_ascii_case("articleBody");
             }
-            NodeData::Element(element) => {
-                if matches!(&*element.name.local, "td" | "th") {
-                    cell = 0;
-                }
-                !LAYOUT.split(' ').any(|tag| *tag == *element.name.local)
-            }
-            _ => true,
-        });
-        if !fits {
-            return false;
+            local_name!("role") => node.sem = Sem::of_role(value).or(node.sem),
+            local_name!("hidden") => node.hidden = true,
+            local_name!("aria-hidden") => node.hidden |= value == "true",
+            local_name!("style") => node.hidden |= marks::hides(value),
+            _ => {}
         }
     }
-    true
+    if !class.is_empty() {
+        node.class = xxh3_64(class.as_bytes());
+    }
+    if node.tag != Tag::Body && !(class.is_empty() && id.is_empty()) {
+        node.marks = marks::read(class, id);
+    }
+    if node.is_article_body {
+        node.marks.set(marks::Mark::Body);
+    }
+}
+
+fn starts_with_year(text: &str) -> bool {
+    matches!(text.as_bytes(), [b'1' | b'2', b'0' | b'9', _, _, b'-', ..])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(html: &str) -> Page {
+        Page::read(&Tree::read(html).unwrap())
+    }
+
     fn texts(html: &str) -> Vec<String> {
-        let page = Page::read(&Document::from(html));
-        page.blocks.into_iter().map(|block| block.text).collect()
+        let page = read(html);
+        page.blocks.iter().map(|block| page.text(block).to_owned()).collect()
     }
 
     #[test]
-    fn blocks_are_runs_of_text() {
-        assert_eq!(
-            texts(
-                "<body>a <b>b</b>\n c<div>d<p>e&nbsp;<i>f</i>g</p> h <br> i<br><br>j</div>\
-                 <script>no</script><p> … <ul><li>k<li>l&shy;m</ul><hr>n"
-            ),
-            ["a b c", "d", "e fg", "h i", "j", "k", "lm", "n"]
+    fn runs_of_text_are_blocks() {
+        assert_eq!(texts("<p>a <b>b</b>\n c<p>d"), ["a b c", "d"]);
+        assert_eq!(texts("a<br>b<br><br>c<hr>d"), ["a b", "c", "d"]);
+        assert_eq!(texts("<div>a<script>no</script><div> — </div>b"), ["a", "b"]);
+        assert_eq!(texts("so\u{ad}ft"), ["soft"]);
+        assert_eq!(texts("<table><tr><td>1<td>2</table>"), ["1", "2"]);
+    }
+
+    #[test]
+    fn elements_own_ranges_of_blocks() {
+        let page = read("<p>a<div><p>b<p>c</div><p>d");
+        let div = page.nodes.iter().find(|node| node.tag == Tag::Div).unwrap();
+        assert_eq!(div.blocks, 1..3);
+        assert_eq!(page.nodes[0].blocks, 0..4);
+        assert!(page.nodes.iter().skip(1).all(|node| node.parent < page.nodes.len()));
+    }
+
+    #[test]
+    fn links_are_counted_by_their_characters() {
+        let page = read("<p>one <a href=/>two three</a> four");
+        assert_eq!((page.blocks[0].link_chars, page.blocks[0].links), (9, 1));
+        let page = read("<p>日本<i>語</i>");
+        assert_eq!(page.blocks[0].bold_chars, 3);
+    }
+
+    #[test]
+    fn deep_elements_belong_to_those_around_them() {
+        let html = format!("{}x{}y", "<div>".repeat(1_000), "</div>".repeat(1_000));
+        let page = read(&html);
+        assert_eq!(page.nodes.len(), usize::from(MAX_DEPTH) + 1);
+        assert_eq!(page.nodes[0].blocks, 0..2);
+    }
+
+    #[test]
+    fn hints_of_authors_and_dates_are_kept() {
+        let page = read(
+            "<h1>T</h1><span class=Byline>By <a href=/author/jane rel=author>Jane</a></span>\
+             <time datetime=2026-05-03>3 May</time>",
         );
-    }
-
-    #[test]
-    fn rows_of_data_are_lines() {
-        assert_eq!(
-            texts("<table><tr><th>Year<th>Sum<tr><td>2025<td><b>7</b> m</table><p>x"),
-            ["Year | Sum", "2025 | 7 m", "x"]
-        );
-        assert_eq!(texts("<table><tr><td><div>menu</div><td><p>text</table>"), ["menu", "text"]);
-    }
-
-    #[test]
-    fn elements_own_their_blocks() {
-        let page = Page::read(&Document::from(
-            "<body><p>a<article class=x><p>b<a href=/>c</a><time>d</time></article><p>e",
-        ));
-        let article = page.nodes.iter().find(|node| node.tag == "article").unwrap();
-        assert_eq!(article.blocks, (1, 2));
-        assert_eq!(page.nodes[0].blocks, (0, 3));
-        assert_eq!(page.nodes[0].end, page.nodes.len());
-        let block = &page.blocks[1];
-        assert_eq!((block.text.as_str(), block.link_chars, block.has_time), ("bcd", 1, true));
-        assert_eq!(page.tag_of(block), "p");
-    }
-
-    #[test]
-    fn hidden_text_is_told_apart() {
-        let page = Page::read(&Document::from(
-            "<p>a<span hidden>no</span></p><div style='display : none'><p>b</div>",
-        ));
-        assert_eq!(page.blocks[0].text, "a");
-        assert!(page.nodes.iter().any(|node| node.hints.hidden && node.blocks == (1, 2)));
+        assert_eq!(page.names[0].text, "By Jane");
+        assert_eq!(page.people[0].text, "Jane");
+        assert_eq!(page.rel_authors, ["Jane"]);
+        assert_eq!(page.times[0].value, "2026-05-03");
+        assert_eq!(page.headings, [("T".to_owned(), 0)]);
     }
 }
