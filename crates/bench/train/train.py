@@ -35,7 +35,7 @@ RANKER = dict(
 )
 RANKER_ROUNDS = 150
 RANKING = ["r0in", "r0s", "r0d"]
-ACCEPT, EDGE, DESPERATE = 0.54, 0.60, 0.25
+ACCEPT, EDGE, DESPERATE = 0.57, 0.63, 0.25
 AGAINST = "share related comment nav footer side ad news cookie hide author tags caption".split()
 
 
@@ -327,7 +327,7 @@ def train_body(names, pages, out, thorough):
         write_table(out / "ranker.txt", ranker, names["candidates"], "How well a container holds the article.")
     p = cross_validate(pages, bad)
     report("cross-validated", pages, lambda page: choose(page, p[page.corpus, page.id]))
-    for accept, edge in ((0.5, 0.56), (0.58, 0.64), (0.62, 0.68)):
+    for accept, edge in ((0.52, 0.58), (0.54, 0.60), (0.60, 0.66)):
         report(f"accept {accept}", pages, lambda page: choose(page, p[page.corpus, page.id], accept, edge))
     if thorough:
         for seed in (2, 3):

@@ -78,51 +78,36 @@ const LEADS: &[&str] = &[
     "af",
     "written by",
     "posted by",
+    "article by",
+    "geschrieben von",
+    "veröffentlicht von",
+    "ein beitrag von",
     "author",
     "autor",
     "autorin",
     "text",
+    "text von",
     "words by",
     "story by",
     "reviewed by",
     "medically reviewed by",
     "from",
     "de",
+    "©",
 ];
 /// Words that are no name when they stand alone.
-const NOBODY: &[&str] = &[
-    "admin",
-    "administrator",
-    "user",
-    "author",
-    "autor",
-    "editor",
-    "null",
-    "none",
-    "undefined",
-    "unknown",
-    "anonymous",
-    "webmaster",
-    "root",
-    "wordpress",
-    "redaktion",
-    "redakteur",
-    "staff",
-    "by",
-    "von",
-    "full bio",
-    "see full bio",
-    "follow",
-    "view bio",
-    "posts",
-    "all posts",
-    "gast",
-    "guest",
-    "redazione",
-    "website",
-    "super user",
-    "superuser",
-];
+const NOBODY: &str = "\
+    admin|administrator|user|author|autor|editor|null|none|undefined|unknown|anonymous|webmaster|root|\
+    wordpress|redaktion|redakteur|staff|by|von|full bio|see full bio|follow|view bio|posts|all posts|\
+    gast|guest|redazione|website|super user|superuser|updated|published|posted|no author|sponsored|\
+    people|home|menu|share|date|datum|registrieren|login|log in|sign in|subscribe|newsletter|contact|\
+    manage profile|writer access|last|bluesky|twitter|facebook|linkedin|instagram|email|e mail|more";
+/// Words of what somebody is.
+const ROLES: &str = "\
+    reporter|correspondent|columnist|editor|writer|contributor|journalist|producer|analyst|senior|\
+    staff|redakteur|redakteurin|korrespondent|korrespondentin|publisher|specialist|expert";
+/// Words that a name does not end with.
+const LOOSE: &str = "on|and|at|in|for|last|the|und|et|am|published|updated|about";
 /// Words of teams and companies.
 const TEAMS: &[&str] = &[
     "team",
@@ -444,10 +429,11 @@ fn names(texts: &[String], shown: bool) -> Vec<String> {
         let told = if shown { before_tail(&bare_text) } else { &bare_text };
         for part in split(told) {
             let name = bare(part);
+            let name = if shown { without_role(&name) } else { name };
             let words = name.split(' ').count();
             let folded = fold(&name);
             let nameless = folded.is_empty()
-                || NOBODY.contains(&folded.as_str())
+                || is_in(&folded, NOBODY)
                 || name.chars().count() > 60
                 || words > 6
                 || ["http", "www.", "{", "@"].iter().any(|sign| name.contains(sign))
@@ -459,7 +445,30 @@ fn names(texts: &[String], shown: bool) -> Vec<String> {
             }
         }
     }
+    // The site beside a person is where it was published.
+    if out.len() > 1 {
+        let is_domain = |name: &String| !name.contains(' ') && name.split('.').count() == 2;
+        out.retain(|name| !is_domain(name) || name.ends_with('.'));
+    }
     out
+}
+
+fn is_in(word: &str, list: &str) -> bool {
+    list.split('|').any(|known| known == word)
+}
+
+/// A shown name without what its bearer is, and without words that led on to something else.
+fn without_role(name: &str) -> String {
+    let mut words: Vec<&str> = name.split(' ').collect();
+    if words.len() > 3 && words.iter().any(|word| is_in(&word.to_lowercase(), ROLES)) {
+        let initial =
+            words.get(1).is_some_and(|word| word.ends_with('.') || PARTICLES.contains(word));
+        words.truncate(if initial { 3 } else { 2 });
+    }
+    while words.len() > 1 && words.last().is_some_and(|word| is_in(&word.to_lowercase(), LOOSE)) {
+        words.pop();
+    }
+    words.join(" ").trim_end_matches(',').to_owned()
 }
 
 /// The parts of a list of names.
@@ -559,6 +568,9 @@ mod tests {
         assert_eq!(of("Jane Doe | Published 3 May"), ["Jane Doe"]);
         assert_eq!(of("Jane Doe (Reuters)"), ["Jane Doe"]);
         assert_eq!(of("Jane Doe @jane"), ["Jane Doe"]);
+        assert_eq!(of("Dave Poe Globe Correspondent"), ["Dave Poe"]);
+        assert_eq!(of("Jane Doe, Paper.com"), ["Jane Doe"]);
+        assert_eq!(of("Geschrieben von Jane Doe am"), ["Jane Doe"]);
         assert!(of("admin").is_empty() && of("By Staff").is_empty() && of("12").is_empty());
         assert_eq!(names(&["https://x.example/jane".to_owned()], false), Vec::<String>::new());
     }

@@ -12,9 +12,9 @@ use super::features::{Row, Sheet};
 use super::model::Model;
 
 /// From this probability on a block is the article's.
-const ACCEPT: f32 = 0.54;
+const ACCEPT: f32 = 0.57;
 /// The same before the first and after the last block of some length.
-const ACCEPT_AT_ENDS: f32 = 0.6;
+const ACCEPT_AT_ENDS: f32 = 0.63;
 /// The same when hardly anything was found.
 const ACCEPT_IN_NEED: f32 = 0.25;
 /// So few words are hardly anything.

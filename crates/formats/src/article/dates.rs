@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::Evidence;
-use super::day::Day;
+use super::day::{self, Day};
 use super::declared::Declared;
 use super::features::Row;
 use super::form::count;
@@ -85,9 +85,9 @@ const UPDATED: &[&str] = &[
 ];
 
 /// The places that may tell a day.
-const SOURCES: [&str; 18] = [
+const SOURCES: [&str; 20] = [
     "ldp", "mp", "ldany", "ldc", "ldm", "mm", "tpub", "tany", "near", "nearb", "cls", "url", "kw",
-    "first", "any", "kpub", "kupd", "feed",
+    "first", "any", "kpub", "kupd", "feed", "rawp", "rawm",
 ];
 /// Those whose day is looked at when it is next to a candidate.
 const NEIGHBOURS: [(&str, &str); 5] = [
@@ -166,6 +166,8 @@ impl Days {
             texts.spoken(heading.saturating_sub(8)..heading + 14, PUBLISHING, 160, false),
             texts.spoken(heading.saturating_sub(8)..heading + 14, UPDATING, 160, false),
             evidence.published.and_then(|at| find(&at.day())),
+            declared.raw_published.as_deref().and_then(find),
+            declared.raw_updated.as_deref().and_then(find),
         ];
         mend(&mut told);
         let mut candidates: Vec<Candidate> = Vec::new();
@@ -229,7 +231,7 @@ impl Days {
 /// The names of what is told of the page.
 const PAGE: [&str; SOURCES.len()] = [
     "p_ldp", "p_mp", "p_ldany", "p_ldc", "p_ldm", "p_mm", "p_tpub", "p_tany", "p_near", "p_nearb",
-    "p_cls", "p_url", "p_kw", "p_first", "p_any", "p_kpub", "p_kupd", "p_feed",
+    "p_cls", "p_url", "p_kw", "p_first", "p_any", "p_kpub", "p_kupd", "p_feed", "p_rawp", "p_rawm",
 ];
 
 /// A shown day that is a declared one with day and month exchanged is the declared one.
@@ -237,10 +239,11 @@ fn mend(told: &mut [Option<Day>; SOURCES.len()]) {
     let places = |names: &[&str]| -> Vec<usize> {
         names.iter().filter_map(|name| SOURCES.iter().position(|known| known == name)).collect()
     };
-    let declared: Vec<Day> = places(&["ldp", "mp", "ldany", "ldm", "mm", "ldc", "url", "tpub"])
-        .into_iter()
-        .filter_map(|place| told.get(place).copied().flatten())
-        .collect();
+    let declared: Vec<Day> =
+        places(&["ldp", "mp", "ldany", "ldm", "mm", "ldc", "url", "tpub", "rawp"])
+            .into_iter()
+            .filter_map(|place| told.get(place).copied().flatten())
+            .collect();
     for place in places(&["near", "nearb", "cls", "kw", "first", "any", "kpub", "kupd"]) {
         if let Some(Some(day)) = told.get_mut(place)
             && !declared.contains(day)
@@ -259,8 +262,7 @@ struct Texts<'a> {
 impl Texts<'_> {
     fn short(&self, block: usize, most: usize) -> Option<&str> {
         let text = self.page.text_at(block);
-        // A day has digits; most blocks have none.
-        (text.len() <= most && text.bytes().any(|byte| byte.is_ascii_digit())).then_some(text)
+        (text.len() <= most && day::may_hold(text)).then_some(text)
     }
 
     fn first(&self, blocks: std::ops::Range<usize>, most: usize) -> Option<Day> {

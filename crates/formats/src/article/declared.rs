@@ -27,6 +27,10 @@ pub(super) struct Declared {
     pub language: Option<String>,
     /// Scripts that hold JSON but no JSON-LD.
     pub states: Vec<Id>,
+    /// Days in scripts under names that speak of publishing and of changing, where nothing better
+    /// declares the day of publication.
+    pub raw_published: Option<String>,
+    pub raw_updated: Option<String>,
     /// Whether there is a field for a password.
     pub asks_password: bool,
 }
@@ -59,7 +63,24 @@ impl Declared {
             }
         }
         found.ld = jsonld::read(&scripts);
+        if found.ld.published.is_none() && found.raw_meta("article:published_time").is_none() {
+            found.look_into_scripts(tree);
+        }
         found
+    }
+
+    fn look_into_scripts(&mut self, tree: &Tree) {
+        for id in 0..tree.len() {
+            if tree.name(id) != Some(&local_name!("script")) {
+                continue;
+            }
+            let Some(child) = tree.first_child(id) else { continue };
+            let text = tree.raw_text(child);
+            for (published, day) in days_in_script(text) {
+                let slot = if published { &mut self.raw_published } else { &mut self.raw_updated };
+                slot.get_or_insert_with(|| day.to_owned());
+            }
+        }
     }
 
     fn meta(&mut self, attrs: &[Attribute]) {
@@ -136,16 +157,74 @@ impl Declared {
         let description = self.description().or(evidence.summary).unwrap_or_default();
         let bodies = [self.ld.body.as_deref(), evidence.content];
         let body = bodies.into_iter().flatten().max_by_key(|body| body.len()).unwrap_or_default();
-        if body.contains('<') {
-            Said::new(titles, description, &clean::plain_lines(body).join(" "))
+        let metas = ["author", "parsely-author", "sailthru.author", "dc.creator"];
+        let authors = metas.iter().filter_map(|name| self.raw_meta(name));
+        let authors = authors.chain(self.ld.authors.iter().map(String::as_str));
+        let sites = self.raw_meta("og:site_name").into_iter();
+        let sites = sites.chain(self.ld.sites.iter().map(String::as_str));
+        let plain;
+        let body = if body.contains('<') {
+            plain = clean::plain_lines(body).join(" ");
+            &plain
         } else {
-            Said::new(titles, description, body)
-        }
+            body
+        };
+        Said::new(titles, authors, sites, description, body)
     }
 
     pub(super) fn description(&self) -> Option<&str> {
         self.raw_meta("og:description").or_else(|| self.raw_meta("description"))
     }
+}
+
+/// Names of days in scripts, in one case and without what joins their words.
+const PUBLISHING: &[&str] = &[
+    "datepublished",
+    "publishdate",
+    "publisheddate",
+    "publishedat",
+    "pubdate",
+    "publicationdate",
+    "firstpublished",
+    "firstpublishedat",
+    "datecreated",
+    "createdat",
+    "publishtime",
+    "publishedtime",
+    "displaydate",
+];
+const UPDATING: &[&str] = &[
+    "datemodified",
+    "updatedat",
+    "modifiedtime",
+    "modifieddate",
+    "modifiedat",
+    "lastmodified",
+    "lastupdated",
+];
+
+/// Days such as `"publishedAt":"2026-05-03…"`: whether of publishing, and how they are written.
+fn days_in_script(text: &str) -> impl Iterator<Item = (bool, &str)> {
+    // Days are rare, so that they are looked for, and the names before them.
+    let years = text.match_indices("\"20").chain(text.match_indices("\"19"));
+    years.filter_map(|(at, _)| {
+        let day = text.get(at + 1..at + 11)?;
+        let is_day = day.bytes().enumerate().all(|(place, byte)| match place {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+        let before =
+            text.get(..at).filter(|_| is_day)?.trim_end_matches([' ', ':', '\\', '"', '=']);
+        let start = before.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+        let name = before.get(start.map_or(0, |start| start + 1)..)?;
+        let name: String = name
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
+        let published = PUBLISHING.contains(&name.as_str());
+        (published || UPDATING.contains(&name.as_str())).then_some((published, day))
+    })
 }
 
 fn value<'a>(attrs: &'a [Attribute], name: &LocalName) -> Option<&'a str> {
@@ -161,6 +240,14 @@ fn in_head(tree: &Tree, id: Id) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_in_scripts() {
+        let script =
+            r#"x={"publishedAt":"2026-05-03T10:00","a":"2025-01-01","updated_at": "2026-06-01"}"#;
+        let days: Vec<_> = days_in_script(script).collect();
+        assert_eq!(days, [(true, "2026-05-03"), (false, "2026-06-01")]);
+    }
 
     #[test]
     fn what_a_head_holds() {

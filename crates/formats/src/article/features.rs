@@ -18,6 +18,9 @@ use super::tags::Tag;
 /// Room for the features of a block: a byte can name any of them.
 pub(super) const WIDTH: usize = 256;
 
+/// The most names of authors and of the site that blocks are compared with.
+const MAX_NAMES: usize = 6;
+
 /// Marks that speak against a block when they are near it.
 const NEGATIVE: Marks = Marks::of(&[
     Mark::Share,
@@ -108,6 +111,9 @@ pub(super) struct Said {
     /// The words of each title.
     pub titles: Vec<Vec<u64>>,
     pub description: Vec<u64>,
+    /// The words of each author's name, and of each name of the site.
+    pub authors: Vec<Vec<u64>>,
+    pub sites: Vec<Vec<u64>>,
     /// The words of the declared body, and how many characters they have.
     pub body: Vec<u64>,
     pub body_chars: f32,
@@ -116,6 +122,8 @@ pub(super) struct Said {
 impl Said {
     pub(super) fn new<'a>(
         titles: impl Iterator<Item = &'a str>,
+        authors: impl Iterator<Item = &'a str>,
+        sites: impl Iterator<Item = &'a str>,
         description: &str,
         body: &str,
     ) -> Self {
@@ -127,6 +135,8 @@ impl Said {
         };
         Self {
             titles: titles.map(distinct).filter(|words| !words.is_empty()).collect(),
+            authors: authors.map(prints).filter(|words| words.len() > 1).take(MAX_NAMES).collect(),
+            sites: sites.map(prints).filter(|words| !words.is_empty()).take(MAX_NAMES).collect(),
             description: prints(description),
             body: prints(body),
             body_chars: count(body.chars().filter(|c| c.is_alphanumeric()).count()),
@@ -154,6 +164,8 @@ pub(super) struct Sheet<'a> {
     pub title_likeness: Vec<f32>,
     pub described: Vec<f32>,
     pub declared: Vec<f32>,
+    /// By block: whether it names an author, starts with one, and names the site.
+    named: Vec<[bool; 3]>,
     body_length: f32,
     /// The block that shows the title.
     pub title: Option<usize>,
@@ -181,6 +193,7 @@ impl<'a> Sheet<'a> {
             title_likeness: likeness(outline, &said.titles),
             described: described(outline, &said.description),
             declared: declared(outline, &said.body),
+            named: outline.forms.iter().map(|form| named(outline.words_of(form), said)).collect(),
             body_length: (said.body_chars / outline.prose).min(2.0),
             title: None,
             rings: Vec::new(),
@@ -379,6 +392,9 @@ impl<'a> Sheet<'a> {
         row.put("boil", form.around);
         row.flag("pipe", form.has_separator);
         row.flag("quest", form.asks);
+        row.put("behind", form.behind);
+        row.flag("trails", form.trails);
+        row.flag("address", form.has_address);
         let tag = self.page.tag_of(block);
         row.put("tag", f32::from(tag.number()));
         row.flag("ish", tag.level().is_some());
@@ -487,6 +503,10 @@ impl<'a> Sheet<'a> {
         row.put("ldb", self.declared.get(index).copied().unwrap_or(-1.0));
         row.put("ldblen", self.body_length);
         row.put("desc", self.described.get(index).copied().unwrap_or_default());
+        let [author, first, site] = self.named.get(index).copied().unwrap_or_default();
+        row.flag("author", author);
+        row.flag("author0", first);
+        row.flag("site", site);
     }
 
     fn tell_likes(&self, index: usize, block: &Block, row: &mut Row) {
@@ -522,6 +542,16 @@ impl<'a> Sheet<'a> {
     pub(super) fn print(&self, index: usize) -> u64 {
         self.texts.get(index).copied().unwrap_or_default()
     }
+}
+
+/// Whether a block names an author, starts with one, and names the site.
+fn named(words: &[u64], said: &Said) -> [bool; 3] {
+    let holds = |name: &Vec<u64>| words.windows(name.len()).any(|run| run == name.as_slice());
+    [
+        said.authors.iter().any(holds),
+        said.authors.iter().any(|name| words.starts_with(name)),
+        said.sites.iter().any(holds),
+    ]
 }
 
 /// How alike each short block is to one of the titles, by their words.

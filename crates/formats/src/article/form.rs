@@ -46,6 +46,23 @@ const AROUND: &str = "\
     getty|subscriber|premium|support us|donate|spenden|vorheriger|nächster|previous|next post|\
     next article|back to top|nach oben|about the author|über den autor|Über den autor";
 
+/// Phrases of what stands behind an article: about its author, its company, its use.
+const BEHIND: &str = "\
+    is a writer|is a reporter|is a journalist|is a freelance|is a senior|is an editor|is the editor|\
+    is the author|is the founder|is a professor|is an associate|is a staff|is a contributor|\
+    is a columnist|is a correspondent|is editor|is author of|is co-founder|is chief|can be reached|\
+    reached at|follow him|follow her|follow them|on twitter|on linkedin|on instagram|\
+    originally published|originally appeared|first appeared|first published|views expressed|\
+    opinions expressed|do not necessarily|for more information|for informational purposes|\
+    not intended|this article was|this story was|this post was|this content|press release|\
+    contributed to this|reporting by|editing by|edited by|written by|all rights|\
+    ist redakteur|ist freie|ist autor|ist journalist|arbeitet als|schreibt für|schreibt über|\
+    geboren in|studierte|est journaliste|est rédacteur|es periodista|è giornalista|\
+    correction:|editor's note|editor’s note|note:|update:|disclosure|disclaimer|haftung|\
+    have a tip|got a tip|contact us|write to us|let us know|join the|join our|sign up|get the latest|\
+    stay up to date|support our|become a|subscribe|listen to|watch:|see also|read next|read:|related:|\
+    more:|also:|photo:|image:|foto:|bild:|quelle:|source:|sources:|with files from|the associated press";
+
 /// Words that start a line about its author, its date or a picture's source.
 const BYLINES: &str = "\
     by|von|par|por|di|da|door|av|af|od|autor|autorin|author|written by|text|foto|photo|bild|image|\
@@ -77,6 +94,12 @@ pub(super) struct Form {
     pub is_byline: bool,
     /// How many phrases of what surrounds articles it has.
     pub around: f32,
+    /// How many phrases of what stands behind articles it has.
+    pub behind: f32,
+    /// Whether it breaks off.
+    pub trails: bool,
+    /// Whether it has an address of the web or of mail.
+    pub has_address: bool,
 }
 
 /// Fingerprints are spread enough to be their own hash.
@@ -145,11 +168,14 @@ static FUNCTION: LazyLock<Prints> = LazyLock::new(|| {
     FUNCTION_WORDS.split_ascii_whitespace().map(print).collect()
 });
 
-static PHRASES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+fn finder(phrases: &str) -> Option<AhoCorasick> {
     let builder = &mut AhoCorasick::builder();
     let builder = builder.ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA));
-    builder.match_kind(aho_corasick::MatchKind::LeftmostFirst).build(AROUND.split('|')).ok()
-});
+    builder.match_kind(aho_corasick::MatchKind::LeftmostFirst).build(phrases.split('|')).ok()
+}
+
+static PHRASES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| finder(AROUND));
+static LAST_PHRASES: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| finder(BEHIND));
 
 impl Form {
     /// Reads a text, and puts the fingerprints of its words behind the others.
@@ -206,7 +232,11 @@ impl Form {
         form.ends(text);
         form.has_date = has_date(text);
         form.is_byline = is_byline(text);
-        form.around = around(text, form.chars);
+        let around = found(&PHRASES, text);
+        form.around = if form.chars < 100.0 { around } else { around / 2.0 };
+        form.behind = found(&LAST_PHRASES, text);
+        form.trails = text.ends_with('…') || text.ends_with("...");
+        form.has_address = ["@", "http", "www."].iter().any(|sign| text.contains(sign));
         form
     }
 
@@ -271,13 +301,12 @@ impl Word {
     }
 }
 
-/// The phrases of a text's beginning that belong around articles; long texts may use them.
-fn around(text: &str, chars: f32) -> f32 {
+/// How many phrases of a list the beginning of a text has, at most three.
+fn found(phrases: &Option<AhoCorasick>, text: &str) -> f32 {
     let bytes = text.as_bytes();
     let start = bytes.get(..400).unwrap_or(bytes);
-    let Some(phrases) = PHRASES.as_ref() else { return 0.0 };
-    let found = real(narrow(phrases.find_iter(start).take(3).count()));
-    if chars < 100.0 { found } else { found / 2.0 }
+    let Some(phrases) = phrases else { return 0.0 };
+    real(narrow(phrases.find_iter(start).take(3).count()))
 }
 
 fn is_byline(text: &str) -> bool {

@@ -16,8 +16,16 @@ use html5ever::{Attribute, LocalName, ParseOpts, QualName, local_name, ns, parse
 const MAX_NODES: usize = 200_000;
 /// Looks at open elements that a page may cost; pages cost some hundred thousand.
 const MAX_COST: u64 = 40_000_000;
-/// Bytes that are read between two looks at the bounds.
-const PIECE: usize = 16 << 10;
+/// Elements in elements; browsers stop at 512.
+const MAX_DEPTH: u32 = 1_500;
+/// Bytes that are read between two looks at the bounds, and in a deep tree, where each of them may
+/// cause as many copies as elements are open.
+const PIECE: usize = 4 << 10;
+const DEEP_PIECE: usize = 512;
+/// From here on a tree is deep.
+const DEEP: u32 = 100;
+/// A run without the end of a tag is looked at from this length on.
+const LONG_TAG: usize = 16 << 10;
 /// So many separators of attributes in one tag are not read: each name is compared with all.
 const MAX_ATTRIBUTES: usize = 4_000;
 
@@ -61,7 +69,8 @@ impl Tree {
         let mut parser = parse_document(sink, ParseOpts::default());
         let mut rest = html;
         while !rest.is_empty() {
-            let mut end = PIECE.min(rest.len());
+            let is_deep = parser.tokenizer.sink.sink.deepest.get() > DEEP;
+            let mut end = if is_deep { DEEP_PIECE } else { PIECE }.min(rest.len());
             while !rest.is_char_boundary(end) {
                 end += 1;
             }
@@ -233,7 +242,7 @@ fn narrow(id: Id) -> u32 {
 /// Whether some tag has no end for so long, and so many separators, that its attributes alone would
 /// cost too much.
 fn has_endless_tag(html: &str) -> bool {
-    let mut long = html.split('>').filter(|run| run.len() > PIECE);
+    let mut long = html.split('>').filter(|run| run.len() > LONG_TAG);
     long.any(|run| {
         let tag = run.match_indices('<').find(|(at, _)| {
             run.as_bytes().get(at + 1).is_some_and(|byte| byte.is_ascii_alphabetic())
@@ -257,6 +266,7 @@ fn has_endless_tag(html: &str) -> bool {
 struct Builder {
     nodes: RefCell<Vec<Node>>,
     cost: Cell<u64>,
+    deepest: Cell<u32>,
     nameless: RefCell<QualName>,
 }
 
@@ -265,6 +275,7 @@ impl Builder {
         let builder = Self {
             nodes: RefCell::new(Vec::with_capacity(expected.min(MAX_NODES))),
             cost: Cell::new(0),
+            deepest: Cell::new(0),
             nameless: RefCell::new(QualName::new(None, ns!(), local_name!(""))),
         };
         builder.add(Data::Other);
@@ -272,7 +283,9 @@ impl Builder {
     }
 
     fn is_over(&self) -> bool {
-        self.cost.get() > MAX_COST || self.nodes.borrow().len() > MAX_NODES
+        self.cost.get() > MAX_COST
+            || self.deepest.get() > MAX_DEPTH
+            || self.nodes.borrow().len() > MAX_NODES
     }
 
     fn add(&self, data: Data) -> Id {
@@ -310,6 +323,7 @@ impl Builder {
         let mut nodes = self.nodes.borrow_mut();
         let depth = nodes.get(parent).map_or(0, |node| node.depth).saturating_add(1);
         self.cost.set(self.cost.get() + u64::from(depth));
+        self.deepest.set(self.deepest.get().max(depth));
         let previous = match before {
             Some(before) => nodes.get(before).and_then(|node| node.previous),
             None => nodes.get(parent).and_then(|node| node.last),
@@ -501,7 +515,7 @@ mod tests {
         let table = format!("<table>{}</table>", row.repeat(10_000));
         let script = format!("<script>{}</script>", "document.write('<div>');".repeat(100_000));
         let data = format!("<img src='data:image/png;base64,{}'>", "A ".repeat(50_000));
-        for html in [table, script, data, "<div>".repeat(4_000), "a < b </ <".to_owned()] {
+        for html in [table, script, data, "<div>".repeat(1_400), "a < b </ <".to_owned()] {
             assert!(Tree::read(&html).is_ok());
         }
     }
