@@ -8,6 +8,7 @@
 
 mod architecture;
 mod archive;
+mod articles;
 mod backup;
 mod blocked;
 mod bucket;

@@ -36,7 +36,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let seen = observe(&page.html, &page.url);
             let ranges: Vec<_> = seen.ranges.iter().map(|range| (range.start, range.end)).collect();
             let line = json!({
-                "corpus": corpus, "id": page.id, "url": page.url, "texts": seen.texts,
+                "corpus": corpus, "id": page.id, "url": page.url, "title": seen.title,
+                "texts": seen.texts,
                 "candidates": ranges, "authors": seen.authors, "author_rows": seen.author_rows.rows,
                 "days": seen.days, "day_rows": seen.day_rows.rows,
             });

@@ -10,7 +10,7 @@ WORD = re.compile(r"\w+")
 SPLIT = re.compile(r"\s*(?:;|,|\band\b|\bund\b|\bet\b|&|\||\n)\s*")
 VOTE = dict(
     objective="binary", num_leaves=8, max_depth=5, learning_rate=0.1, min_data_in_leaf=15, lambda_l2=3, verbose=-1,
-    num_threads=2, feature_fraction=0.6, seed=3,
+    num_threads=1, feature_fraction=0.6, seed=3,
 )
 DAY_ROUNDS, AUTHOR_ROUNDS = 120, 80
 THRESHOLDS = (-2.5, -2.0, -1.5, -1.2, -0.8, -0.4, 0.0)

@@ -26,14 +26,16 @@ WORD = re.compile(r"\w+")
 FOLDS = 5
 BLOCK = dict(
     objective="cross_entropy", learning_rate=0.1, num_leaves=31, max_depth=6, max_bin=63, min_data_in_leaf=40,
-    feature_fraction=0.4, bagging_fraction=0.8, bagging_freq=1, lambda_l2=5, verbose=-1, num_threads=2, seed=1,
+    feature_fraction=0.4, bagging_fraction=0.8, bagging_freq=1, lambda_l2=5, verbose=-1, num_threads=1, seed=1,
 )
 BLOCK_ROUNDS = 100
 RANKER = dict(
     objective="regression", learning_rate=0.06, num_leaves=15, max_depth=5, max_bin=63, min_data_in_leaf=20,
-    feature_fraction=0.5, bagging_fraction=0.8, bagging_freq=1, lambda_l2=5, verbose=-1, num_threads=2, seed=2,
+    feature_fraction=0.5, bagging_fraction=0.8, bagging_freq=1, lambda_l2=5, verbose=-1, num_threads=1, seed=2,
 )
 RANKER_ROUNDS = 150
+# Of the blocks that are mostly links and no article, this part is learned from.
+EASY = 0.3
 RANKING = ["r0in", "r0s", "r0d"]
 ACCEPT, EDGE, DESPERATE = 0.57, 0.63, 0.25
 AGAINST = "share related comment nav footer side ad news cookie hide author tags caption".split()
@@ -57,6 +59,10 @@ def shingles(text, n=4):
 
 def squeeze(text):
     return re.sub(r"\s+", " ", text or "").strip()
+
+
+def fold(text):
+    return " ".join(WORD.findall((text or "").lower()))
 
 
 def label_body(texts, gold, n=4):
@@ -100,6 +106,7 @@ def load(features, corpora):
         told = json.loads(line)
         page = Page()
         page.corpus, page.id, page.texts, page.told = told["corpus"], told["id"], told["texts"], told
+        page.title = fold(told["title"])
         page.X = blocks[at : at + len(page.texts)]
         at += len(page.texts)
         page.ranges = told["candidates"]
@@ -238,8 +245,15 @@ def block_data(pages, bad=()):
     return np.concatenate(X), np.concatenate(y), np.concatenate(w)
 
 
+def thinned(X, y, w, links):
+    """Without most of what is easily told, the rest of which counts the more."""
+    easy = (y == 0) & (X[:, links] > 0.6)
+    kept = ~easy | (np.random.default_rng(1).random(len(y)) < EASY)
+    return X[kept], y[kept], np.where(easy, w / EASY, w)[kept]
+
+
 def fit_blocks(pages, bad=(), **changes):
-    X, y, w = block_data(pages, bad)
+    X, y, w = thinned(*block_data(pages, bad), Page.links)
     return lgb.train(dict(BLOCK, **changes), lgb.Dataset(X, label=y, weight=w), BLOCK_ROUNDS)
 
 
@@ -248,7 +262,7 @@ def cross_validate(pages, bad=(), **changes):
     for fold in range(FOLDS):
         model = fit_blocks([page for page in pages if page.fold != fold], bad, **changes)
         for page in pages:
-            if page.fold == fold and len(page.texts):
+            if page.fold == fold:
                 p[page.corpus, page.id] = model.predict(page.F)
     return p
 
@@ -269,6 +283,8 @@ def choose(page, p, accept=ACCEPT, edge=EDGE):
             chosen = more
     seen, out = set(), []
     for i in chosen:
+        if page.title and fold(page.texts[i]) == page.title:
+            continue
         if len(page.texts[i]) >= 40:
             if page.texts[i] in seen:
                 continue
@@ -298,6 +314,7 @@ def write_table(path, model, names, about):
 
 
 def train_body(names, pages, out, thorough):
+    Page.links = names["blocks"].index("ldens")
     pages = [page for page in pages if len(page.texts)]
     for page in pages:
         page.targets = candidate_targets(page, names["blocks"])

@@ -203,6 +203,14 @@ impl Newsroom {
         Some(self.desk.world.story(site, outline))
     }
 
+    /// The page of the story at this URL, as it is served.
+    pub fn page(&self, url: &str) -> Option<String> {
+        let (host, path) = url.strip_prefix("http://")?.split_once('/')?;
+        let site = self.desk.world.publisher(host)?;
+        let outline = self.desk.world.find(site, &format!("/{path}"))?;
+        Some(template::article(&self.desk.world, site, outline))
+    }
+
     /// Commands a fault for a host (`*`: all) and all paths with this prefix; robots.txt is a path
     /// like any other.
     pub fn misbehave(&self, host: &str, path_prefix: &str, fault: Fault, span: Span) {

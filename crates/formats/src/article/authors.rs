@@ -21,6 +21,8 @@ static MODEL: LazyLock<Option<Model>> =
 const ENOUGH: f32 = -2.0;
 /// What it is worth that the feed names the same.
 const FEED: f32 = 1.5;
+/// The most names that a byline in running text has.
+const MAX_BYLINE: usize = 4;
 /// The most names that are kept.
 const MAX_NAMES: usize = 20;
 
@@ -318,6 +320,19 @@ fn leading_name(text: &str) -> Option<String> {
     (name.len() >= 2).then(|| name.join(" "))
 }
 
+/// The names that a text starts with.
+fn leading_names(text: &str) -> Vec<String> {
+    const BETWEEN: &[&str] = &[", ", " and ", " und ", " et ", " y ", " e ", " & "];
+    let mut names = Vec::new();
+    let mut rest = Some(text);
+    while let Some(name) = rest.and_then(leading_name).filter(|_| names.len() < MAX_BYLINE) {
+        let after = rest.and_then(|rest| rest.strip_prefix(name.as_str())).unwrap_or_default();
+        rest = BETWEEN.iter().find_map(|word| after.strip_prefix(word));
+        names.push(name);
+    }
+    names
+}
+
 /// A short block that starts with "By" and a name; more names may follow.
 fn opening(page: &Page) -> Vec<String> {
     let found = page.blocks.iter().find_map(|block| {
@@ -328,11 +343,7 @@ fn opening(page: &Page) -> Vec<String> {
         let rest = BYLINES.iter().find_map(|word| {
             text.strip_prefix(word).and_then(|rest| rest.strip_prefix([' ', ':']))
         })?;
-        let first = leading_name(rest.trim_start())?;
-        let rest = rest.trim_start().strip_prefix(first.as_str()).unwrap_or_default();
-        let more = [", ", " and ", " und ", " et ", " & "];
-        let second = more.iter().find_map(|word| leading_name(rest.strip_prefix(word)?));
-        Some(std::iter::once(first).chain(second).collect())
+        Some(leading_names(rest.trim_start())).filter(|names| !names.is_empty())
     });
     found.unwrap_or_default()
 }
@@ -355,9 +366,10 @@ fn inside(page: &Page) -> Vec<String> {
             return None;
         }
         let places = WORDS.iter().flat_map(|word| text.match_indices(word)).filter(starts);
-        places.into_iter().find_map(|(at, word)| leading_name(text.get(at + word.len()..)?))
+        let names = places.map(|(at, word)| text.get(at + word.len()..).map(leading_names));
+        names.flatten().find(|names| !names.is_empty())
     });
-    found.into_iter().collect()
+    found.unwrap_or_default()
 }
 
 /// A block that is just "by", and the name in the next one.

@@ -1,13 +1,15 @@
 //! Which blocks of a page are the article.
 //!
 //! A model gives every block of the page a probability; what it learned from is in its tables. What
-//! is sure enough is taken, at both ends a little more sure; text that stands twice is taken once.
+//! is sure enough is taken, at both ends a little more sure; text that stands twice is taken once,
+//! and the title, which is a field of its own, not at all.
 //! Nothing here looks at the site's address.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::candidates::{self, Candidate, Judge, Ranking};
+use super::clean::fold;
 use super::features::{Row, Sheet};
 use super::model::Model;
 
@@ -17,6 +19,9 @@ const ACCEPT: f32 = 0.57;
 const ACCEPT_AT_ENDS: f32 = 0.63;
 /// The same when hardly anything was found.
 const ACCEPT_IN_NEED: f32 = 0.25;
+/// The same in the same element as a block that is as sure as the next figure says.
+const ACCEPT_BESIDE: f32 = 0.28;
+const RATHER_SURE: f32 = 0.7;
 /// So few words are hardly anything.
 const FEW_WORDS: f32 = 25.0;
 /// A block with so many words is no label or button.
@@ -45,6 +50,7 @@ pub(super) enum Why {
     Unlikely,
     WeakEnd,
     Copy,
+    Title,
     Repeated,
 }
 
@@ -55,6 +61,7 @@ impl Why {
             Self::Unlikely => "unlikely",
             Self::WeakEnd => "weak_end",
             Self::Copy => "copy",
+            Self::Title => "title",
             Self::Repeated => "repeated_on_host",
         }
     }
@@ -86,7 +93,12 @@ pub(super) fn judge(sheet: &Sheet<'_>) -> Verdict {
 impl Verdict {
     /// Chooses the article's blocks; `repeated` tells texts that stand on other pages of the host,
     /// too, by their fingerprint.
-    pub(super) fn choose(&self, sheet: &Sheet<'_>, repeated: &HashSet<u64>) -> Vec<Why> {
+    pub(super) fn choose(
+        &self,
+        sheet: &Sheet<'_>,
+        title: &str,
+        repeated: Option<&HashSet<u64>>,
+    ) -> Vec<Why> {
         let words = |index: usize| sheet.outline.forms.get(index).map_or(0.0, |form| form.words);
         let long = |(index, sure): &(usize, &f32)| **sure > ACCEPT && words(*index) >= SOME_LENGTH;
         let first = self.sure.iter().enumerate().find(long).map(|(index, _)| index);
@@ -99,6 +111,7 @@ impl Verdict {
                 _ => Why::Taken,
             })
             .collect();
+        self.give_the_benefit(sheet, &mut taken);
         let held = |taken: &[Why]| -> f32 {
             let all = taken.iter().enumerate().filter(|(_, why)| **why == Why::Taken);
             all.map(|(index, _)| words(index)).sum()
@@ -110,16 +123,50 @@ impl Verdict {
                 taken = more;
             }
         }
+        let title = fold(title);
+        let is_title = |text: &str| {
+            !title.is_empty() && text.len() <= 2 * title.len() + TELLING && fold(text) == title
+        };
         let mut seen = HashSet::new();
         for (index, why) in taken.iter_mut().enumerate().filter(|(_, why)| **why == Why::Taken) {
             let print = sheet.print(index);
-            if repeated.contains(&print) {
+            let text = sheet.page.text_at(index);
+            if repeated.is_some_and(|known| known.contains(&print)) {
                 *why = Why::Repeated;
-            } else if sheet.page.text_at(index).len() >= TELLING && !seen.insert(print) {
+            } else if is_title(text) {
+                *why = Why::Title;
+            } else if text.len() >= TELLING && !seen.insert(print) {
                 *why = Why::Copy;
             }
         }
         taken
+    }
+
+    /// Takes headings between sure blocks, and a last paragraph behind one, which the model often
+    /// takes for a note about the author, unless its words are those of such a note.
+    fn give_the_benefit(&self, sheet: &Sheet<'_>, taken: &mut [Why]) {
+        let sure = |index: usize| self.sure.get(index).copied().unwrap_or_default();
+        let beside = |index: usize, other: usize| {
+            sure(other) >= RATHER_SURE && sheet.stand_together(index, other)
+        };
+        let last = taken.iter().rposition(|why| *why == Why::Taken);
+        for index in 1..taken.len() {
+            let Some(form) = sheet.outline.forms.get(index) else { return };
+            let possible = sure(index) > ACCEPT_BESIDE && sure(index) <= ACCEPT;
+            if !possible || form.around >= 1.0 || form.behind > 0.0 || !beside(index, index - 1) {
+                continue;
+            }
+            let is_heading = sheet.page.blocks.get(index).map(|block| sheet.page.tag_of(block));
+            let is_heading = is_heading.is_some_and(|tag| tag.level().is_some());
+            let is_prose = form.words >= SOME_LENGTH && form.ends_sentence;
+            let fits = if is_heading { beside(index, index + 1) } else { is_prose };
+            if fits
+                && (is_heading || last == Some(index - 1))
+                && let Some(why) = taken.get_mut(index)
+            {
+                *why = Why::Taken;
+            }
+        }
     }
 
     /// How sure the taken blocks are, by their words.

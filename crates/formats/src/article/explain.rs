@@ -1,7 +1,5 @@
 //! Why a page was read as it was, for people.
 
-use std::collections::HashSet;
-
 use serde::Serialize;
 
 use super::{Evidence, NotArticle, Reading, body};
@@ -49,7 +47,7 @@ pub fn explain(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Explana
     let reading = Reading::new(html, url)?;
     let sheet = reading.sheet(evidence);
     let verdict = body::judge(&sheet);
-    let why = verdict.choose(&sheet, evidence.repeated.unwrap_or(&HashSet::new()));
+    let why = verdict.choose(&sheet, &reading.title(evidence), evidence.repeated);
     let element = |node: usize| {
         reading.page.nodes.get(node).map_or_else(String::new, |node| reading.tree.selector(node.id))
     };

@@ -538,6 +538,12 @@ impl<'a> Sheet<'a> {
         row.put("lshare", chars / self.outline.prose);
     }
 
+    /// Whether the nearest element around both that holds more blocks is the same.
+    pub(super) fn stand_together(&self, one: usize, other: usize) -> bool {
+        let ring = |block: usize| self.rings.get(block).map(|[first, ..]| *first);
+        ring(one).is_some() && ring(one) == ring(other)
+    }
+
     /// The fingerprint of a block's text.
     pub(super) fn print(&self, index: usize) -> u64 {
         self.texts.get(index).copied().unwrap_or_default()

@@ -44,7 +44,14 @@ const AROUND: &str = "\
     filed under|posted in|schlagw|kategorie|print|drucken|e-mail|email|disclaimer|affiliate|\
     commission|loading|continue reading|story continues|min read|minute read|photo by|image credit|\
     getty|subscriber|premium|support us|donate|spenden|vorheriger|nächster|previous|next post|\
-    next article|back to top|nach oben|about the author|über den autor|Über den autor";
+    next article|back to top|nach oben|about the author|über den autor|Über den autor|\
+    lire aussi|lea también|lee también|leer también|leggi anche|leia também|lees meer|czytaj t|\
+    zobacz t|читайте также|Читайте также|läs också|läs mer|læs også|les også|lue myös|devamını oku|\
+    te puede interesar|partager|compartir|condividi|compartilh|udostępnij|поделиться|Поделиться|\
+    suscr|s'abonner|s’abonner|abbonati|assine |tous droits|todos los derechos|todos os direitos|\
+    tutti i diritti|wszelkie prawa|все права|Все права|publicidad|publicité|pubblicità|reklam|\
+    реклама|Реклама|advertentie|annonce|comentario|commenti|комментари|Комментари|関連記事|\
+    続きを読む|相关阅读|相关新闻|版权|版權|责任编辑|責任編輯|무단 전재|اقرأ أيضا";
 
 /// Phrases of what stands behind an article: about its author, its company, its use.
 const BEHIND: &str = "\

@@ -13,20 +13,43 @@ use crate::url::{self, Url};
 pub fn markdown(html: &str, base: Option<&str>) -> String {
     let tree = Tree::piece(html);
     let base = base.and_then(|base| url::parse(base).ok());
-    let mut writer =
-        Writer { tree: &tree, base, out: String::new(), prefix: Vec::new(), lists: Vec::new() };
+    let mut writer = Writer {
+        tree: &tree,
+        base,
+        out: String::new(),
+        at: At::Block,
+        prefix: Vec::new(),
+        lists: Vec::new(),
+    };
     let root = tree.body();
     writer.walk(root);
     writer.out.trim().to_owned()
 }
 
-/// A list that is open: the number of its next item, if it counts.
-type List = Option<u32>;
+/// A list that is open.
+struct List {
+    /// The number of its next item, if it counts.
+    number: Option<u32>,
+    /// Whether it has an item already.
+    begun: bool,
+}
+
+/// Where the next character would stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Where a paragraph may start: at the beginning, or after the mark of an item or a quote.
+    Block,
+    /// At the start of a line within a paragraph.
+    Line,
+    /// Behind other text.
+    Text,
+}
 
 struct Writer<'a> {
     tree: &'a Tree,
     base: Option<Url>,
     out: String,
+    at: At,
     /// What every line starts with.
     prefix: Vec<&'static str>,
     lists: Vec<List>,
@@ -82,7 +105,10 @@ impl Writer<'_> {
                 return false;
             }
             local_name!("img") => self.image(id),
-            local_name!("br") => self.line("  \n"),
+            local_name!("br") => {
+                self.line("  \n");
+                self.at = At::Line;
+            }
             local_name!("hr") => self.start("---"),
             local_name!("h1") => self.start("# "),
             local_name!("h2") => self.start("## "),
@@ -94,9 +120,10 @@ impl Writer<'_> {
                 self.start("");
                 self.prefix.push("> ");
                 self.out.push_str("> ");
+                self.at = At::Block;
             }
-            local_name!("ul") => self.lists.push(None),
-            local_name!("ol") => self.lists.push(Some(1)),
+            local_name!("ul") => self.lists.push(List { number: None, begun: false }),
+            local_name!("ol") => self.lists.push(List { number: Some(1), begun: false }),
             local_name!("li") => self.item(),
             local_name!("strong") | local_name!("b") => self.out_mark("**"),
             local_name!("em") | local_name!("i") => self.out_mark("*"),
@@ -141,9 +168,7 @@ impl Writer<'_> {
 
     /// Starts a paragraph, a heading or the like: an empty line before it.
     fn start(&mut self, mark: &str) {
-        let fresh =
-            self.out.is_empty() || ["- ", ". ", "> "].iter().any(|end| self.out.ends_with(end));
-        if !fresh {
+        if self.at != At::Block {
             self.trim();
             let tight = !self.lists.is_empty() && mark.is_empty();
             if !tight {
@@ -152,34 +177,33 @@ impl Writer<'_> {
             self.line("\n");
         }
         self.out.push_str(mark);
+        self.at = if mark.is_empty() { At::Block } else { At::Text };
     }
 
     fn item(&mut self) {
         self.trim();
+        let nested = self.lists.len() > 1;
+        let list = self.lists.last_mut();
+        let begun = list.as_ref().is_none_or(|list| list.begun);
+        let mut mark = "- ".to_owned();
+        let mut prefix = "  ";
+        if let Some(list) = list {
+            list.begun = true;
+            if let Some(number) = &mut list.number {
+                mark = format!("{number}. ");
+                *number += 1;
+                prefix = "   ";
+            }
+        }
         if !self.out.is_empty() {
-            let first = self.lists.len() == 1
-                && !matches!(self.lists.last(), Some(Some(number)) if *number > 1)
-                && !self.last_line().trim_start_matches(['>', ' ']).starts_with("- ");
-            if first {
+            if !begun && !nested {
                 self.line("\n");
             }
             self.line("\n");
         }
-        match self.lists.last_mut() {
-            Some(Some(number)) => {
-                self.out.push_str(&format!("{number}. "));
-                *number += 1;
-                self.prefix.push("   ");
-            }
-            _ => {
-                self.out.push_str("- ");
-                self.prefix.push("  ");
-            }
-        }
-    }
-
-    fn last_line(&self) -> &str {
-        self.out.rsplit('\n').next().unwrap_or_default()
+        self.out.push_str(&mark);
+        self.prefix.push(prefix);
+        self.at = At::Block;
     }
 
     /// Ends a line, and starts the next one with what every line starts with.
@@ -197,39 +221,38 @@ impl Writer<'_> {
     }
 
     fn text(&mut self, text: &str) {
-        let at_start = |out: &str| out.is_empty() || out.ends_with([' ', '\n', '[', '*']);
-        if text.starts_with(char::is_whitespace) && !at_start(&self.out) {
-            self.out.push(' ');
+        if text.starts_with(char::is_whitespace) {
+            self.space();
         }
-        let mut words = text.split_whitespace().peekable();
-        while let Some(word) = words.next() {
-            if self.last_line().trim_start_matches(['>', ' ']).is_empty() {
-                self.guard(word);
+        for (index, word) in text.split_whitespace().enumerate() {
+            if index > 0 {
+                self.out.push(' ');
             }
-            for c in word.chars() {
-                if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<') {
+            let begins = self.at != At::Text;
+            self.at = At::Text;
+            let guarded = begins.then(|| guard(word)).flatten();
+            for (place, c) in word.char_indices() {
+                if guarded == Some(place) || matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<') {
                     self.out.push('\\');
                 }
                 self.out.push(c);
             }
-            if words.peek().is_some() || text.ends_with(char::is_whitespace) {
-                self.out.push(' ');
-            }
+        }
+        if text.ends_with(char::is_whitespace) {
+            self.space();
         }
     }
 
-    /// A word at the start of a line that would make it a heading, an item or a quote.
-    fn guard(&mut self, word: &str) {
-        let number = word.trim_end_matches(['.', ')']);
-        let counts =
-            number != word && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-        if matches!(word, "-" | "+" | ">" | "---" | "===") || word.starts_with('#') || counts {
-            self.out.push('\\');
+    /// A space, where it would not be the first or the second.
+    fn space(&mut self) {
+        if self.at == At::Text && !self.out.ends_with([' ', '\n', '[']) {
+            self.out.push(' ');
         }
     }
 
     fn out_mark(&mut self, mark: &str) {
         self.out.push_str(mark);
+        self.at = At::Text;
     }
 
     /// Closes a mark: spaces go after it, and a mark around nothing vanishes.
@@ -308,6 +331,18 @@ impl Writer<'_> {
     }
 }
 
+/// Where in a word that starts a line it has to be escaped, or it would make a heading, an item or
+/// a quote of it.
+fn guard(word: &str) -> Option<usize> {
+    let number = word.trim_end_matches(['.', ')']);
+    let counts = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    if number != word && counts {
+        return Some(number.len());
+    }
+    let marks = word.starts_with(['#', '>']) || matches!(word, "-" | "+" | "---" | "===");
+    marks.then_some(0)
+}
+
 /// An address as it may stand in parentheses.
 fn in_parentheses(address: &str) -> String {
     address.replace('(', "%28").replace(')', "%29").replace(' ', "%20")
@@ -346,8 +381,21 @@ mod tests {
     #[test]
     fn what_looks_like_markup_is_escaped() {
         assert_eq!(md("<p># no *star* 1"), "\\# no \\*star\\* 1");
-        assert_eq!(md("<p>1. no item"), "\\1. no item");
+        assert_eq!(md("<p>1. no item"), "1\\. no item");
         assert_eq!(md("<p>a <strong></strong>b"), "a b");
         assert_eq!(md(""), "");
+    }
+
+    #[test]
+    fn a_sentence_that_ends_like_a_mark_ends_its_paragraph() {
+        assert_eq!(
+            md("<p>It is 7.</p>\n<p>Or 8 -</p>\n<p>b > </p> <p>c"),
+            "It is 7.\n\nOr 8 -\n\nb >\n\nc"
+        );
+        assert_eq!(
+            md("<p>a.</p>\n<ul>\n<li>b.</li>\n<li><p>c.</p>\n</li>\n</ul>\n<p>d."),
+            "a.\n\n- b.\n- c.\n\nd."
+        );
+        assert_eq!(md("<p>a<br>- b"), "a  \n\\- b");
     }
 }

@@ -46,16 +46,17 @@ pub(super) const MARKS: usize = 21;
 const FRAGMENTS: [(Mark, &str); MARKS + 1] = [
     (
         Mark::Share,
-        "share social sharing addtoany sharedaddy facebook twitter whatsapp follow- follow_ teilen",
+        "share social sharing addtoany sharedaddy facebook twitter whatsapp follow- follow_ teilen \
+         compart partag condivid",
     ),
     (
         Mark::Related,
         "related recommend read-more readmore read-next more-from more-stories morefrom also- \
          see-also you-may trending popular most-read mostread suggest outbrain taboola latest \
          upnext up-next similar verwandt teaser promo- next-article further onward inline-links \
-         yarpp crp_",
+         yarpp crp_ -also relacionad correlat lire-aussi leia- gerelateerd",
     ),
-    (Mark::Comment, "comment disqus respond reply kommentar discussion livefyre"),
+    (Mark::Comment, "comment disqus respond reply kommentar comentario discussion livefyre"),
     (
         Mark::Nav,
         "~nav menu breadcrumb pagination pager skip- toolbar ~toc~ table-of-contents sitemap crumb",
@@ -69,14 +70,14 @@ const FRAGMENTS: [(Mark, &str); MARKS + 1] = [
     (
         Mark::Ad,
         "advert ~ad~ ~ads~ sponsor promo banner dfp gpt adslot adbox affiliate commercial anzeige \
-         werbung donat ~cta~ paywall upsell",
+         werbung publicid publicit reklam annonce donat ~cta~ paywall upsell",
     ),
     (
         Mark::News,
         "newsletter subscri signup sign-up mailchimp optin opt-in mc4wp register login membership \
          piano abo-",
     ),
-    (Mark::Author, "author byline ~bio~ contributor autor writer profile about-the"),
+    (Mark::Author, "author byline ~bio~ contributor autor auteur writer profile about-the"),
     (
         Mark::Meta,
         "meta ~date ~time publish posted ~info~ details kicker eyebrow dateline updated readtime \

@@ -10,7 +10,7 @@ use super::declared::Declared;
 use super::page::Page;
 use super::title::{self, SiteNames};
 use super::{Evidence, authors};
-use crate::date::Ts;
+use crate::date::{self, Ts};
 use crate::rights::Rights;
 use crate::url::{self, Url};
 
@@ -57,13 +57,16 @@ pub(super) fn settle(
         .clone()
         .or_else(|| ld.language.clone())
         .or_else(|| declared.first_meta(&["og:locale", "content-language", "language"], owned));
+    let day = Days::collect(declared, page, address, evidence).best().map(|day| day.to_string());
     Facts {
         title: title::settle(declared, page, &site, evidence),
         canonical_url: canonical(declared, base),
         authors: authors::best(&authors::collect(declared, page, evidence), &site),
-        published: dates::published(declared, page, evidence),
+        // A day that is only shown is better than none.
+        published: dates::published(declared, page, evidence)
+            .or_else(|| date::parse(day.as_deref()?)),
         updated: dates::updated(declared, page),
-        day: Days::collect(declared, page, address, evidence).best().map(|day| day.to_string()),
+        day,
         language: language.and_then(|tag| primary_language(&tag)),
         site_name: declared.meta_of("og:site_name").or_else(|| ld.publisher.clone()),
         section: declared.meta_of("article:section").or_else(|| ld.section.clone()),

@@ -43,6 +43,7 @@ use self::declared::Declared;
 use self::features::Sheet;
 use self::outline::Outline;
 use self::page::Page;
+use self::title::SiteNames;
 use self::tree::Tree;
 use crate::date::Ts;
 use crate::rights::Rights;
@@ -221,6 +222,11 @@ impl Reading {
         Ok(Self { declared, outline, page, tree, base: url::parse(url).ok() })
     }
 
+    fn title(&self, evidence: &Evidence<'_>) -> String {
+        let site = SiteNames::of(&self.declared, self.base.as_ref());
+        title::settle(&self.declared, &self.page, &site, evidence)
+    }
+
     fn sheet(&self, evidence: &Evidence<'_>) -> Sheet<'_> {
         Sheet::new(&self.page, &self.outline, &self.declared.said(&self.page, evidence))
     }
@@ -244,9 +250,9 @@ pub fn extract(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extract
     let reading = Reading::new(html, url)?;
     let sheet = reading.sheet(evidence);
     let verdict = body::judge(&sheet);
-    let why = verdict.choose(&sheet, evidence.repeated.unwrap_or(&HashSet::new()));
-    let body = find(&reading, &sheet, &verdict, &why, evidence);
     let facts = metadata::settle(&reading.declared, &reading.page, reading.base.as_ref(), evidence);
+    let why = verdict.choose(&sheet, &facts.title, evidence.repeated);
+    let body = find(&reading, &sheet, &verdict, &why, evidence);
     let text = body.paragraphs.join("\n\n");
     let count = words(&text).count();
     let refused = gates::refuse(

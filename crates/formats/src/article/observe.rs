@@ -18,6 +18,8 @@ pub struct Table {
 /// A page as the models see it.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// What it is called.
+    pub title: String,
     /// The texts of its blocks.
     pub texts: Vec<String>,
     /// The features of its blocks.
@@ -43,7 +45,7 @@ pub fn observe(html: &str, url: &str) -> Observed {
     let evidence = Evidence::default();
     let sheet = reading.sheet(&evidence);
     let mut row = Row::new(Some(Vec::new()));
-    let mut observed = Observed::default();
+    let mut observed = Observed { title: reading.title(&evidence), ..Observed::default() };
     for (index, block) in reading.page.blocks.iter().enumerate() {
         observed.texts.push(reading.page.text(block).to_owned());
         sheet.tell(index, &mut row);
