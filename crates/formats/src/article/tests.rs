@@ -57,6 +57,26 @@ const FOOTER: &str = "<footer><p>© 2026 Example Media. All rights reserved. Rep
     content without written permission of the publisher is prohibited.</p></footer>";
 
 #[test]
+fn the_title_is_no_part_of_the_text_wherever_it_stands() {
+    let title = "Storm shuts the harbour of Westport for a week";
+    let inside = format!("<div class=article-body><h2>{title}</h2>{}</div>", paragraphs());
+    let article = read(&format!("<title>{title}</title><body>{NAVIGATION}{inside}{FOOTER}"));
+    assert_eq!(article.title, title);
+    assert_holds(&article, &BODY, &[title, "©"]);
+}
+
+#[test]
+fn a_byline_in_running_text_may_name_several() {
+    let byline = "Published: 3 May 2026 | By Jane Doe, Max Roe and Ann Other";
+    let article = read(&format!(
+        "<title>A storm</title><body><h1>A storm</h1><div>{byline}</div><div>{}</div>",
+        paragraphs()
+    ));
+    assert_eq!(article.authors, ["Jane Doe", "Max Roe", "Ann Other"]);
+    assert_eq!(article.published.map(|at| at.day()).as_deref(), Some("2026-05-03"));
+}
+
+#[test]
 fn a_news_page_with_everything_around_it() {
     let article = read(&format!(
         r#"<!doctype html><html lang="en-GB"><head>
