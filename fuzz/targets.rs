@@ -5,6 +5,7 @@
 
 use std::hint::black_box;
 
+use feedmill_formats::article::{self, Evidence};
 use feedmill_formats::charset::{self, Markup};
 use feedmill_formats::date;
 use feedmill_formats::feed::{self, Limits};
@@ -18,7 +19,7 @@ use feedmill_formats::warc;
 type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub(crate) const TARGETS: [Target; 8] = [
+pub(crate) const TARGETS: [Target; 9] = [
     ("feed", feed),
     ("sitemap", sitemap),
     ("opml", opml),
@@ -27,6 +28,7 @@ pub(crate) const TARGETS: [Target; 8] = [
     ("date", date),
     ("charset", charset),
     ("warc", warc),
+    ("article", article),
 ];
 
 /// Runs the target of this name.
@@ -121,4 +123,132 @@ fn warc(data: &[u8]) {
         end = member.offset + member.length;
     }
     assert!(end <= data.len() as u64);
+}
+
+/// Elements that stand in clean HTML.
+const HARMLESS: [&str; 27] = [
+    "p",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "ul",
+    "ol",
+    "li",
+    "dl",
+    "dt",
+    "dd",
+    "blockquote",
+    "pre",
+    "table",
+    "tr",
+    "td",
+    "th",
+    "figcaption",
+    "img",
+    "a",
+    "strong",
+    "em",
+    "code",
+    "sub",
+    "sup",
+    "br",
+];
+
+fn article(data: &[u8]) {
+    let page = charset::decode(data, None, Markup::Html).text;
+    let address = "https://example.com/news/a?b=c";
+    let read = || article::extract(&page, address, &Evidence::default());
+    let article = match read() {
+        Ok(article) => article,
+        Err(error) => return assert!(!error.code().is_empty() && read().err() == Some(error)),
+    };
+    assert_eq!(read().as_ref(), Ok(&article), "the same page gives the same article");
+    assert!(article.text.chars().count() <= page.chars().count(), "text comes from the page");
+    assert_eq!(article.text.trim(), article.text);
+    assert!((0.0..=1.0).contains(&article.confidence));
+    let addresses = [&article.canonical_url, &article.lead_image];
+    assert!(addresses.into_iter().flatten().all(|address| is_web(address)));
+    assert_harmless(&article.html);
+    assert_web_only(&article::markdown(&article.html, Some(address)));
+}
+
+fn is_web(address: &str) -> bool {
+    address.starts_with("https://") || address.starts_with("http://")
+}
+
+/// Every `<` opens or closes one of a few elements, whose only attributes are an absolute address
+/// and a text. So there is no room for a script, a style or a handler.
+fn assert_harmless(html: &str) {
+    for piece in html.split('<').skip(1) {
+        let Some((tag, _)) = piece.split_once('>') else {
+            panic!("a tag that never ends: {piece}")
+        };
+        let (name, mut rest) = tag.split_once(' ').unwrap_or((tag, ""));
+        assert!(HARMLESS.contains(&name.trim_start_matches('/')), "{tag}");
+        while let Some((attribute, after)) = rest.split_once("=\"") {
+            let Some((value, after)) = after.split_once('"') else { panic!("{tag}") };
+            match attribute.trim() {
+                "href" | "src" => assert!(is_web(value), "{tag}"),
+                "alt" => {}
+                _ => panic!("{tag}"),
+            }
+            rest = after;
+        }
+        assert_eq!(rest, "", "{tag}");
+    }
+}
+
+/// Outside of code every `<` is escaped, and every link and picture is an absolute address.
+fn assert_web_only(markdown: &str) {
+    for line in prose(markdown) {
+        let mut escaped = false;
+        for (at, c) in line.char_indices() {
+            let rest = line.get(at..).unwrap_or_default();
+            if !escaped {
+                assert!(c != '<', "{line}");
+                assert!(rest.strip_prefix("](").is_none_or(is_web), "{line}");
+            }
+            escaped = c == '\\' && !escaped;
+        }
+    }
+}
+
+/// The lines of Markdown without its code.
+fn prose(markdown: &str) -> Vec<String> {
+    let (mut fence, mut lines) = (None, Vec::new());
+    for line in markdown.lines() {
+        let bare =
+            line.trim_start_matches(['>', ' ', '-', '.']).trim_start_matches(char::is_numeric);
+        let bare = bare.trim_start_matches(['.', ' ']);
+        let ticks = bare.len() - bare.trim_start_matches('`').len();
+        match fence {
+            Some(open) if ticks == open && bare.len() == ticks => fence = None,
+            Some(_) => {}
+            None if ticks >= 3 && bare.len() == ticks => fence = Some(ticks),
+            None => lines.push(without_spans(line)),
+        }
+    }
+    lines
+}
+
+/// A line without what stands between equal runs of backticks.
+fn without_spans(line: &str) -> String {
+    let (mut out, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find('`') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let ticks = from.len() - from.trim_start_matches('`').len();
+        let (mark, after) = from.split_at(ticks);
+        let escaped = before.ends_with('\\');
+        match after.find(mark).filter(|_| !escaped) {
+            Some(end) => rest = after.get(end + ticks..).unwrap_or_default(),
+            None => {
+                out.push_str(mark);
+                rest = after;
+            }
+        }
+    }
+    out + rest
 }
