@@ -2,10 +2,12 @@
 //! memory that takes beyond the document itself.
 //!
 //! The bars are for the limits that everybody has, the one on size among them, which turns all of them
-//! away; the other figures are without it, so that the other limits have to hold.
+//! away; the other figures are without it, so that the other limits have to hold. Pages of articles
+//! come last, beyond their bounds and just within them.
 
 use std::hint::black_box;
 
+use feedmill_formats::article::{self, Evidence};
 use feedmill_formats::feed::{self, Limits};
 use feedmill_formats::{opml, sitemap};
 
@@ -54,7 +56,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Report> {
     report.figure("slowest_without_s", slowest);
     report.figure("memory_without_mb", unlimited_memory);
     report.bar("memory_above_input_mb", memory, 50.0, Better::Lower);
+    pages(&mut report)?;
     Ok(report)
+}
+
+/// Pages beyond the bounds of articles, which are refused, and others as large as they may be.
+fn pages(report: &mut Report) -> anyhow::Result<()> {
+    let sentence = "The harbour was closed on Tuesday, the port authority said. ";
+    let most = article::MAX_BYTES - 100;
+    let (mut slowest, mut memory) = (0_f64, 0_f64);
+    for (name, piece, size) in [
+        ("page_deep_s", "<div>", 500_000),
+        ("page_text_s", sentence, 30_000_000),
+        ("page_links_s", "<a href=/x>y</a>", 16_000_000),
+        ("page_largest_text_s", sentence, most),
+        ("page_largest_links_s", "<a href=/x>y</a>", most),
+        ("page_most_blocks_s", "<p>The harbour was closed.", 2_000_000),
+    ] {
+        let html = piece.repeat(size / piece.len());
+        let before = rss_mb()?;
+        let read = || article::extract(&html, "https://example.com/", &Evidence::default());
+        let spent = seconds(|| drop(black_box(read())));
+        report.figure(name, spent);
+        slowest = slowest.max(spent);
+        memory = memory.max(rss_mb()? - before);
+    }
+    report.bar("page_slowest_s", slowest, 1.0, Better::Lower);
+    report.bar("page_memory_above_mb", memory, 100.0, Better::Lower);
+    Ok(())
 }
 
 fn read(document: &[u8], limits: &Limits) {

@@ -2,6 +2,9 @@
 //!
 //! `feedmill-bench hostile` measures the same at 100 MB.
 
+use std::time::{Duration, Instant};
+
+use feedmill_formats::article::{self, Evidence};
 use feedmill_formats::feed::{self, Limits};
 use feedmill_formats::{opml, sitemap};
 
@@ -99,4 +102,49 @@ fn one_text_or_one_tag_cannot_be_endless() {
     let document = repeated("<rss", " a='b'") + "><channel><title>x</title></channel></rss>";
     let feed = feed::parse(document.as_bytes(), None, "", &limits).unwrap();
     assert_eq!(feed.title.as_deref(), Some("x"));
+}
+
+/// The code of the refusal, or `article`.
+fn page(html: &str) -> &'static str {
+    let read = article::extract(html, "https://example.com/", &Evidence::default());
+    read.map_or_else(|error| error.code(), |_| "article")
+}
+
+#[test]
+fn pages_beyond_all_bounds_are_refused_at_once() {
+    let began = Instant::now();
+    for html in [
+        "<div>".repeat(100_000),
+        "<b><p>".repeat(100_000),
+        "<table><tr><td>".repeat(100_000),
+        "<svg><g>".repeat(100_000),
+        format!("<p>{}", "Words of a text. ".repeat(30_000_000 / 17)),
+        "<a href=/x>y</a>".repeat(1_000_000),
+        format!("<p{}>", " a=b".repeat(1_000_000)),
+    ] {
+        assert_eq!(page(&html), "too_large", "{}", &html[..40]);
+    }
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+#[test]
+fn pages_within_the_bounds_are_read_in_linear_time() {
+    let sentence = "The harbour of Westport was closed on Tuesday, the port authority said. ";
+    let began = Instant::now();
+    for (start, piece, expected) in [
+        ("<p>", sentence, "article"),
+        ("<article>", &format!("<p>{sentence}</p>"), "article"),
+        ("<article><p>x", "<a href=/x>y</a> ", "article"),
+        ("<p>", "&amp;&lt;&#x41;", "article"),
+        ("<p>", "<!-- -->", "empty"),
+        ("<script>", "{\"a\":[", "empty"),
+        ("<script type=application/ld+json>", "[{\"@graph\":", "empty"),
+        ("<script type=application/json>", "{\"body\":[", "empty"),
+        ("<title>", "a | b - ", "empty"),
+        ("<h1>", "Jane Doe, ", "article"),
+    ] {
+        let html = format!("{start}{}", piece.repeat(SIZE / 4 / piece.len()));
+        assert_eq!(page(&html), expected, "{start}{piece}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
 }
