@@ -104,6 +104,10 @@ impl Writer<'_> {
                 self.code(id);
                 return false;
             }
+            local_name!("code") => {
+                self.span(id);
+                return false;
+            }
             local_name!("img") => self.image(id),
             local_name!("br") => {
                 self.line("  \n");
@@ -127,7 +131,6 @@ impl Writer<'_> {
             local_name!("li") => self.item(),
             local_name!("strong") | local_name!("b") => self.out_mark("**"),
             local_name!("em") | local_name!("i") => self.out_mark("*"),
-            local_name!("code") => self.out_mark("`"),
             local_name!("a") => self.out_mark("["),
             local_name!("p")
             | local_name!("dt")
@@ -154,7 +157,6 @@ impl Writer<'_> {
             }
             local_name!("strong") | local_name!("b") => self.end_mark("**"),
             local_name!("em") | local_name!("i") => self.end_mark("*"),
-            local_name!("code") => self.end_mark("`"),
             local_name!("a") => {
                 let href = self.tree.attr(id, &local_name!("href"));
                 match href.and_then(|href| absolute(self.base.as_ref(), href)) {
@@ -231,12 +233,7 @@ impl Writer<'_> {
             let begins = self.at != At::Text;
             self.at = At::Text;
             let guarded = begins.then(|| guard(word)).flatten();
-            for (place, c) in word.char_indices() {
-                if guarded == Some(place) || matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<') {
-                    self.out.push('\\');
-                }
-                self.out.push(c);
-            }
+            escape(word, |place, _| guarded == Some(place), &mut self.out);
         }
         if text.ends_with(char::is_whitespace) {
             self.space();
@@ -276,22 +273,41 @@ impl Writer<'_> {
         let source = self.tree.attr(id, &local_name!("src")).unwrap_or_default();
         if let Some(address) = absolute(self.base.as_ref(), source) {
             let alt = self.tree.attr(id, &local_name!("alt")).unwrap_or_default();
-            let alt = alt.replace(['[', ']', '\n'], " ");
-            self.start(&format!("![{}]({})", alt.trim(), in_parentheses(&address)));
+            let alt = alt.split_whitespace().collect::<Vec<_>>().join(" ");
+            let mut image = "![".to_owned();
+            escape(&alt, |_, _| false, &mut image);
+            self.start(&format!("{image}]({})", in_parentheses(&address)));
             self.line("\n");
         }
     }
 
     fn code(&mut self, id: Id) {
         let text = self.tree.text_as_is(id);
-        let fence = if text.contains("```") { "````" } else { "```" };
-        self.start(fence);
+        let fence = "`".repeat(longest_run(&text).max(2) + 1);
+        self.start(&fence);
         for line in text.trim_matches('\n').lines() {
             self.line("\n");
             self.out.push_str(line);
         }
         self.line("\n");
-        self.out.push_str(fence);
+        self.out.push_str(&fence);
+    }
+
+    /// Code within a line, where a backslash is itself and escapes nothing.
+    fn span(&mut self, id: Id) {
+        let text = self.tree.text_as_is(id);
+        let code = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.starts_with(char::is_whitespace) {
+            self.space();
+        }
+        if !code.is_empty() {
+            let fence = "`".repeat(longest_run(&code) + 1);
+            let pad = if code.starts_with('`') || code.ends_with('`') { " " } else { "" };
+            self.out_mark(&format!("{fence}{pad}{code}{pad}{fence}"));
+        }
+        if text.ends_with(char::is_whitespace) {
+            self.space();
+        }
     }
 
     fn table(&mut self, id: Id) {
@@ -302,7 +318,9 @@ impl Writer<'_> {
             match self.tree.name(node) {
                 Some(name) if *name == local_name!("tr") => rows.push(Vec::new()),
                 Some(name) if matches!(*name, local_name!("td") | local_name!("th")) => {
-                    let cell = self.tree.text(node, 2_000, true).replace('|', "\\|");
+                    let text = self.tree.text(node, 2_000, true);
+                    let mut cell = String::new();
+                    escape(&text, |_, c| c == '|', &mut cell);
                     if let Some(row) = rows.last_mut() {
                         row.push(cell);
                     }
@@ -328,7 +346,30 @@ impl Writer<'_> {
                 self.out.push_str(&format!("|{}", " --- |".repeat(width)));
             }
         }
+        self.at = At::Text;
     }
+}
+
+/// A text whose characters are no markup; `also` names more of them that would be.
+fn escape(text: &str, also: impl Fn(usize, char) -> bool, out: &mut String) {
+    for (at, c) in text.char_indices() {
+        let is_entity = || text.get(at + 1..).is_some_and(|rest| rest.starts_with(is_named));
+        let is_mark = matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<');
+        if is_mark || also(at, c) || c == '&' && is_entity() {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+}
+
+/// What stands behind the `&` of an entity.
+fn is_named(c: char) -> bool {
+    c == '#' || c.is_ascii_alphabetic()
+}
+
+/// The longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
 /// Where in a word that starts a line it has to be escaped, or it would make a heading, an item or
@@ -383,7 +424,23 @@ mod tests {
         assert_eq!(md("<p># no *star* 1"), "\\# no \\*star\\* 1");
         assert_eq!(md("<p>1. no item"), "1\\. no item");
         assert_eq!(md("<p>a <strong></strong>b"), "a b");
+        assert_eq!(md("<p>&amp;lt;b&amp;#62; R&amp;D, a &amp; b"), "\\&lt;b\\&#62; R\\&D, a & b");
+        assert_eq!(
+            md("<table><tr><td>&lt;script&gt;<td>a_b|c</table><p>d"),
+            "| \\<script> | a\\_b\\|c |\n| --- | --- |\n\nd"
+        );
+        assert_eq!(md("<img src=/a alt='[b] <i>'>"), "![\\[b\\] \\<i>](https://example.com/a)");
         assert_eq!(md(""), "");
+    }
+
+    #[test]
+    fn code_is_written_as_it_is() {
+        assert_eq!(md("<p>Call <code>a_b&lt;T> </code>now"), "Call `a_b<T>` now");
+        assert_eq!(
+            md("<p><code>`</code> or <code>a``b</code><code></code>"),
+            "`` ` `` or ```a``b```"
+        );
+        assert_eq!(md("<pre>a\n````\nb</pre>"), "`````\na\n````\nb\n`````");
     }
 
     #[test]
