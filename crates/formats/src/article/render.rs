@@ -33,23 +33,25 @@ struct Open {
 /// The text of the chosen blocks, one for each paragraph; cells of a row are one.
 pub(super) fn paragraphs(page: &Page, tree: &Tree, chosen: &[usize]) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
-    let mut last_row = None;
+    let mut last = None;
     for block in chosen.iter().filter_map(|index| page.blocks.get(*index)) {
         // Cells with prose lay out a page; their blocks are paragraphs.
         let is_cell = page.tag_of(block) == Tag::Td && page.text(block).len() < MAX_CELL;
         let row = page.node_of(block).filter(|_| is_cell).map(|node| node.parent);
+        // What stands in one cell is paragraphs of their own, too.
+        let goes_on = last.is_some_and(|(last_row, cell)| last_row == row && cell != block.node);
         let text = match page.tag_of(block) {
             Tag::Pre => preformatted(page, tree, block),
             _ => page.text(block).to_owned(),
         };
         match out.last_mut() {
-            Some(line) if row.is_some() && row == last_row => {
+            Some(line) if row.is_some() && goes_on => {
                 line.push_str(" | ");
                 line.push_str(&text);
             }
             _ => out.push(text),
         }
-        last_row = row;
+        last = Some((row, block.node));
     }
     out
 }
