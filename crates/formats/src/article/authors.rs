@@ -420,7 +420,14 @@ fn bare(text: &str) -> String {
 /// What a byline says before it speaks of dates and roles.
 fn before_tail(text: &str) -> &str {
     let folded = text.to_ascii_lowercase();
-    let ends = TAILS.iter().filter_map(|tail| folded.find(tail));
+    // A month may begin a name: Marchand, Juneau.
+    let is_whole = |(at, word): &(usize, &str)| {
+        let after = folded.get(at + word.len()..).unwrap_or_default();
+        let before = folded.get(..*at).unwrap_or_default();
+        !after.starts_with(char::is_alphabetic) && !before.ends_with(char::is_alphabetic)
+    };
+    let ends = TAILS.iter().filter_map(|tail| folded.match_indices(tail).find(is_whole));
+    let ends = ends.map(|(at, _)| at);
     let digits = folded.find(|c: char| c.is_ascii_digit());
     match ends.chain(digits).filter(|at| *at > 3).min() {
         Some(at) => {

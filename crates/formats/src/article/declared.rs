@@ -31,6 +31,8 @@ pub(super) struct Declared {
     /// declares the day of publication.
     pub raw_published: Option<String>,
     pub raw_updated: Option<String>,
+    /// What links to the article's tags say.
+    pub tags: Vec<String>,
     /// Whether there is a field for a password.
     pub asks_password: bool,
 }
@@ -48,6 +50,9 @@ impl Declared {
                     found.script(tree, id, attrs, &mut scripts);
                 }
                 local_name!("link") => found.link(attrs),
+                local_name!("a") if is_tag(attrs) && found.tags.len() < MAX_METAS => {
+                    found.tags.push(tree.text(id, 100, false));
+                }
                 local_name!("title") if found.title.is_none() && in_head(tree, id) => {
                     found.title = Some(tree.text(id, 1_000, false)).filter(|text| !text.is_empty());
                 }
@@ -229,6 +234,12 @@ fn days_in_script(text: &str) -> impl Iterator<Item = (bool, &str)> {
 
 fn value<'a>(attrs: &'a [Attribute], name: &LocalName) -> Option<&'a str> {
     attribute(attrs, name).map(str::trim).filter(|value| !value.is_empty())
+}
+
+/// Whether a link says that it leads to a tag of the page, as microformats do.
+fn is_tag(attrs: &[Attribute]) -> bool {
+    let rel = value(attrs, &local_name!("rel")).unwrap_or_default();
+    rel.split_ascii_whitespace().any(|word| word.eq_ignore_ascii_case("tag"))
 }
 
 /// Whether an element does not stand in a picture, which may have a title, too.

@@ -65,6 +65,7 @@ pub(super) fn of(text: &str) -> Option<&'static str> {
 fn by_script(text: &str) -> Option<&'static str> {
     let (mut letters, mut kana, mut han) = (0_usize, 0_usize, 0_usize);
     let (mut hangul, mut greek, mut hebrew, mut thai) = (0_usize, 0_usize, 0_usize, 0_usize);
+    let (mut arabic, mut others) = (0_usize, 0_usize);
     for c in text.chars().filter(|c| c.is_alphabetic()) {
         letters += 1;
         match c {
@@ -74,6 +75,12 @@ fn by_script(text: &str) -> Option<&'static str> {
             '\u{370}'..='\u{3ff}' => greek += 1,
             '\u{590}'..='\u{5ff}' => hebrew += 1,
             '\u{e00}'..='\u{e7f}' => thai += 1,
+            // Letters that Persian, Urdu and others write with the script of Arabic, which has none
+            // of them.
+            'پ' | 'چ' | 'ژ' | 'گ' | 'ک' | 'ی' | 'ٹ' | 'ڈ' | 'ڑ' | 'ں' | 'ہ' | 'ے' => {
+                others += 1
+            }
+            '\u{620}'..='\u{6ff}' => arabic += 1,
             _ => {}
         }
     }
@@ -85,6 +92,7 @@ fn by_script(text: &str) -> Option<&'static str> {
         () if most(greek) => Some("el"),
         () if most(hebrew) => Some("he"),
         () if most(thai) => Some("th"),
+        () if most(arabic) && others * 50 < arabic => Some("ar"),
         () => None,
     }
 }
@@ -138,6 +146,12 @@ mod tests {
         ] {
             assert_eq!(of(text), Some(language), "{text}");
         }
+        let arabic = "أغلق الميناء يوم الثلاثاء بعد عاصفة شديدة مزقت حبال سفينتين كبيرتين";
+        assert_eq!(of(arabic), Some("ar"));
+        assert_eq!(
+            of("بندر پس از طوفان شدید روز سه‌شنبه بسته شد و دو کشتی از اسکله جدا شدند"),
+            None
+        );
         assert_eq!(of("Storm"), None);
         assert_eq!(of("Alpha Beta Gamma ".repeat(20).as_str()), None);
     }

@@ -74,8 +74,8 @@ const FRAGMENTS: [(Mark, &str); MARKS + 1] = [
     ),
     (
         Mark::News,
-        "newsletter subscri signup sign-up mailchimp optin opt-in mc4wp register login membership \
-         piano abo-",
+        "newsletter boletin nieuwsbrief infolettre subscri signup sign-up mailchimp optin opt-in \
+         mc4wp register login membership piano abo-",
     ),
     (Mark::Author, "author byline ~bio~ contributor autor auteur writer profile about-the"),
     (

@@ -129,6 +129,9 @@ fn tags(declared: &Declared) -> Vec<String> {
         let list = declared.first_meta(&["news_keywords", "keywords"], owned).unwrap_or_default();
         tags.extend(list.split([',', ';']).filter_map(clean::plain));
     }
+    if tags.is_empty() {
+        tags.extend(declared.tags.iter().filter_map(|tag| clean::plain(tag)));
+    }
     let mut seen = HashSet::new();
     tags.into_iter().filter(|tag| seen.insert(fold(tag))).take(MAX_TAGS).collect()
 }
