@@ -2,7 +2,7 @@
 //!
 //! `feedmill-bench hostile` measures the same at 100 MB.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use feedmill_formats::article::{self, Evidence};
 use feedmill_formats::feed::{self, Limits};
@@ -104,6 +104,13 @@ fn one_text_or_one_tag_cannot_be_endless() {
     assert_eq!(feed.title.as_deref(), Some("x"));
 }
 
+/// Seconds of work of this thread, where the system tells them: a busy machine is no slow page.
+fn worked(began: Instant) -> f64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let spent = told.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok());
+    spent.map_or_else(|| began.elapsed().as_secs_f64(), |nanos| nanos / 1e9)
+}
+
 /// The code of the refusal, or `article`.
 fn page(html: &str) -> &'static str {
     let read = article::extract(html, "https://example.com/", &Evidence::default());
@@ -124,7 +131,7 @@ fn pages_beyond_all_bounds_are_refused_at_once() {
     ] {
         assert_eq!(page(&html), "too_large", "{}", &html[..40]);
     }
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(worked(began) < 20.0, "{}", worked(began));
 }
 
 #[test]
@@ -134,6 +141,7 @@ fn pages_within_the_bounds_are_read_in_linear_time() {
     for (start, piece, expected) in [
         ("<p>", sentence, "article"),
         ("<article>", &format!("<p>{sentence}</p>"), "article"),
+        ("<article>", "<p>x <a href=/>y</a> z.</p>", "article"),
         ("<article><p>x", "<a href=/x>y</a> ", "article"),
         ("<p>", "&amp;&lt;&#x41;", "article"),
         ("<p>", "<!-- -->", "empty"),
@@ -146,5 +154,5 @@ fn pages_within_the_bounds_are_read_in_linear_time() {
         let html = format!("{start}{}", piece.repeat(SIZE / 4 / piece.len()));
         assert_eq!(page(&html), expected, "{start}{piece}");
     }
-    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
+    assert!(worked(began) < 20.0, "{}", worked(began));
 }

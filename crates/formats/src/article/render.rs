@@ -66,7 +66,8 @@ fn preformatted(page: &Page, tree: &Tree, block: &Block) -> String {
 
 /// The chosen blocks, and the pictures between them, as HTML.
 pub(super) fn html(page: &Page, tree: &Tree, chosen: &[usize], base: Option<&Url>) -> String {
-    let mut writer = Writer { tree, base, out: String::new(), open: Vec::new() };
+    let layout = layout_tables(page, tree, chosen);
+    let mut writer = Writer { tree, base, layout, out: String::new(), open: Vec::new() };
     let taken: HashSet<usize> = chosen.iter().copied().collect();
     let near = |at: usize| {
         (at.saturating_sub(2)..at).any(|block| taken.contains(&block))
@@ -85,9 +86,36 @@ pub(super) fn html(page: &Page, tree: &Tree, chosen: &[usize], base: Option<&Url
     writer.out
 }
 
+/// Tables that lay out the page: some cell of theirs holds several blocks, or prose.
+fn layout_tables(page: &Page, tree: &Tree, chosen: &[usize]) -> HashSet<Id> {
+    let (mut seen, mut layout) = (HashSet::new(), HashSet::new());
+    for block in chosen.iter().filter_map(|index| page.blocks.get(*index)) {
+        let Some(run) = page.runs(block).first() else { continue };
+        let around = std::iter::successors(tree.parent(*run), |id| tree.parent(*id));
+        for cell in around.filter(|id| is_cell(tree, *id)) {
+            if !seen.insert(cell) || page.text(block).len() >= MAX_CELL {
+                layout.extend(table_of(tree, cell));
+            }
+        }
+    }
+    layout
+}
+
+fn is_cell(tree: &Tree, id: Id) -> bool {
+    matches!(tree.name(id), Some(&local_name!("td") | &local_name!("th")))
+}
+
+/// The table that an element stands in, or is.
+fn table_of(tree: &Tree, id: Id) -> Option<Id> {
+    std::iter::successors(Some(id), |id| tree.parent(*id))
+        .find(|id| tree.name(*id) == Some(&local_name!("table")))
+}
+
 struct Writer<'a> {
     tree: &'a Tree,
     base: Option<&'a Url>,
+    /// Tables that are left out, but for what stands in them.
+    layout: HashSet<Id>,
     out: String,
     open: Vec<Open>,
 }
@@ -98,6 +126,10 @@ impl Writer<'_> {
         let mut first = true;
         for run in page.runs(block) {
             let chain = self.chain(*run, index);
+            // A block in the very element of the one before was parted from it by breaks.
+            if first && chain == self.open && !chain.is_empty() && !self.out.ends_with('>') {
+                self.out.push_str("<br>");
+            }
             self.switch(chain);
             let raw = self.tree.raw_text(*run);
             if tag == Tag::Pre {
@@ -178,6 +210,11 @@ impl Writer<'_> {
             local_name!("sup") => "sup",
             _ => return None,
         };
+        if matches!(name, "table" | "tr" | "td" | "th")
+            && table_of(self.tree, id).is_some_and(|table| self.layout.contains(&table))
+        {
+            return None;
+        }
         let mut href = None;
         if name == "a" {
             href = Some(absolute(self.base, self.tree.attr(id, &local_name!("href"))?)?);
@@ -329,6 +366,15 @@ mod tests {
             "<blockquote><p>a</p>\n<p>b</p>\n</blockquote>\n"
         );
         assert_eq!(clean("<pre>a\n  b</pre>"), "<pre>a\n  b</pre>\n");
+        assert_eq!(clean("<ul><li>a<br><br>b</ul>"), "<ul><li>a<br>b</li>\n</ul>\n");
+    }
+
+    #[test]
+    fn tables_that_lay_out_the_page_are_left_out() {
+        assert_eq!(
+            clean("<table><tr><td>a<br><br>b<td><table><tr><td>c<td>d</table><p>e</table>"),
+            "<p>a</p>\n<p>b</p>\n<table><tr><td>c</td>\n<td>d</td>\n</tr>\n</table>\n<p>e</p>\n"
+        );
     }
 
     #[test]

