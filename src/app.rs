@@ -20,7 +20,9 @@ use feedmill_formats::url::KeyRules;
 
 use crate::archive::{self, Archive, ArchiveError, Bucket, Reader, Remote};
 use crate::clock::Clock;
-use crate::config::{Config, Group, OnThreshold, Policy as Choose, Sink as SinkConfig};
+use crate::config::{
+    self, Check, Config, Group, OnThreshold, Policy as Choose, Sink as SinkConfig,
+};
 use crate::db::transfer::{self, TransferError};
 use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
 use crate::fetch::{
@@ -30,8 +32,8 @@ use crate::fetch::{
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Adopted, Rules};
-use crate::handle::House;
-use crate::model::{Lane, PollPolicy};
+use crate::handle::{House, Refetching, Validation};
+use crate::model::{Lane, PollPolicy, RefetchPolicy};
 use crate::schedule::Policy;
 use crate::sinks::{self, Sink};
 use crate::store::{PgStore, SqliteStore, Store};
@@ -378,6 +380,26 @@ fn house(config: &Config) -> House {
         sitemap_max_age: config.sitemap.max_age.duration(),
         min_html_chars: config.extract.min_html_chars,
         max_redirects: config.fetch.max_redirects,
+        validation: validation(&config.validation),
+        refetch: Refetching {
+            policy: match config.refetch.policy {
+                config::RefetchPolicy::Never => RefetchPolicy::Never,
+                config::RefetchPolicy::Interval => RefetchPolicy::Interval,
+                config::RefetchPolicy::OnLastmodNewer => RefetchPolicy::OnLastmodNewer,
+            },
+            interval: config.refetch.interval.duration(),
+            times: config.refetch.times,
+        },
+    }
+}
+
+fn validation(config: &config::Validation) -> Validation {
+    let rejects = |check: Check| config.reject.contains(&check);
+    let earliest = format!("{:04}-01-01T00:00:00Z", config.earliest_year).parse().ok();
+    Validation {
+        title: rejects(Check::Title).then_some(config.max_title_chars),
+        earliest: earliest.filter(|_| rejects(Check::Date)),
+        same_site: rejects(Check::Site),
     }
 }
 

@@ -11,6 +11,7 @@ mod group;
 mod keys;
 mod load;
 mod network;
+mod pages;
 mod reference;
 mod show;
 mod validate;
@@ -30,6 +31,7 @@ pub use error::{ConfigError, Origin, Problem};
 pub use group::Group;
 pub use load::{LoadOptions, Loaded, RESERVED, load};
 pub use network::{HostPattern, Network, Resolve};
+pub use pages::{Check, Refetch, RefetchPolicy, Validation};
 pub use reference::reference;
 pub use show::{show, show_json};
 pub use validate::{check_proxy, validate};
@@ -49,6 +51,8 @@ pub struct Config {
     pub retry: Retry,
     pub normalize: Normalize,
     pub extract: Extract,
+    pub validation: Validation,
+    pub refetch: Refetch,
     pub sitemap: Sitemap,
     pub archive: Archive,
     pub retention: Retention,
@@ -330,6 +334,8 @@ impl Default for Config {
             retry: Retry::default(),
             normalize: Normalize::default(),
             extract: Extract::default(),
+            validation: Validation::default(),
+            refetch: Refetch::default(),
             sitemap: Sitemap::default(),
             archive: Archive::default(),
             retention: Retention::default(),

@@ -9,8 +9,10 @@ mod feed;
 mod identity;
 mod moved;
 mod poll;
+mod refetch;
 mod robots;
 mod sitemap;
+mod validate;
 mod verdict;
 
 use std::borrow::Cow;
@@ -20,11 +22,14 @@ use feedmill_formats::decode;
 use feedmill_formats::url::{self as web, KeyRules, Url};
 
 use crate::model::{
-    Ask, Code, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, NewTask, Next, Outcome, Response,
-    Ts, UrlHash, Validators,
+    Ask, Code, EventKind, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, NewTask, Next,
+    Outcome, Response, Ts, UrlHash, Validators,
 };
 use crate::schedule::Policy;
+pub use article::evidence;
+pub use refetch::Refetching;
 pub use robots::{Ruling, robots_of, robots_rules};
+pub use validate::Validation;
 use verdict::Judged;
 
 #[cfg(test)]
@@ -59,6 +64,10 @@ pub struct House {
     pub min_html_chars: usize,
     /// Redirects followed from the first address to the last.
     pub max_redirects: usize,
+    /// What an article must hold to.
+    pub validation: Validation,
+    /// Whether pages are asked for again.
+    pub refetch: Refetching,
 }
 
 /// What a fetch brought.
@@ -209,7 +218,9 @@ fn read_answer(
         }),
         Kind::Article => article::read(response, &body, house).map(|read| {
             ask.evidence = Some(lease.task.url_hash);
-            ask.robots = web::parse(&carried.final_url).ok().map(|url| web::origin(&url));
+            let url = web::parse(&carried.final_url).ok();
+            ask.robots = url.as_ref().map(web::origin);
+            ask.frame_of = url.as_ref().map(web::host);
             What::Page(Box::new(read), carried)
         }),
         Kind::Robots | Kind::Probe | Kind::Listing | Kind::Archive | Kind::Enclosure => {
@@ -263,7 +274,8 @@ fn not_modified(
     if lease.task.kind.recurs() {
         return unchanged(lease, Code::NotModified, "not modified", carried, known, at, house);
     }
-    let mut outcome = Outcome::new(Code::NotModified, Next::Fetched, "not modified");
+    let next = refetch::after_reading(lease, at, house);
+    let mut outcome = Outcome::new(Code::NotModified, next, "not modified");
     outcome.validators = Some((carried.validators, carried.final_url));
     outcome
 }
@@ -328,9 +340,21 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
         _ => HostAdvice::Neutral,
     };
     if plan.is_none() && poll::is_owed(task, known, code) {
-        outcome.events.extend(NewEvent::given_up(task, code, detail));
+        outcome.events.extend(end(lease, code, detail));
     }
     outcome
+}
+
+/// What the log says when a task is given up. Only an answer that was read leaves its address behind:
+/// what is no longer there then was taken down.
+fn end(lease: &Lease, code: Code, detail: &str) -> Vec<NewEvent> {
+    let mut events = NewEvent::given_up(&lease.task, code, detail);
+    let was_read = lease.validators_for.is_some();
+    if was_read && matches!(code, Code::NotFound | Code::Gone) {
+        let failed = events.iter_mut().filter(|event| event.kind == EventKind::ArticleFailed);
+        failed.for_each(|event| event.kind = EventKind::ArticleWithdrawn);
+    }
+    events
 }
 
 /// A redirect led to a host that could not be asked, until `told` when that is known. Whoever sent us
@@ -389,6 +413,7 @@ pub fn leads_on(lease: &Lease, target: &Url, hops: usize, at: Ts, house: &House)
         redirects,
         parent: Some(task.id),
         not_before: None,
+        refetch: None,
     });
     outcome
 }

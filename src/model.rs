@@ -32,7 +32,11 @@ pub use outcome::{
     Moved, Moving, Next, Outcome, RobotsFact, RobotsState, Verdict, Warned,
 };
 pub use secret::{Secret, SecretUrl};
-pub use source::{Health, IngestionMode, NewSource, PollPolicy, Polling, Source, SourceId};
+pub use source::{
+    Health, IngestionMode, NewSource, PollPolicy, Polling, RefetchPolicy, Source, SourceChange,
+    SourceId,
+};
 pub use task::{
-    Kind, Lane, Lease, LeaseId, NewTask, Origin, RobotsRef, State, Status, Task, TaskId, Validators,
+    Kind, Lane, Lease, LeaseId, NewTask, Origin, Refetch, RobotsRef, State, Status, Task, TaskId,
+    Validators,
 };

@@ -6,9 +6,12 @@ mod access;
 
 use std::time::Duration;
 
+use feedmill_formats::article::Selectors;
 use feedmill_formats::url::{self, Url, UrlError};
 
-use crate::model::{Access, IngestionMode, Kind, NewSource, PollPolicy, Polling, Source};
+use crate::model::{
+    Access, IngestionMode, Kind, NewSource, PollPolicy, Polling, RefetchPolicy, Source,
+};
 
 /// The longest name or category.
 pub const MAX_NAME: usize = 100;
@@ -30,6 +33,10 @@ pub struct Wanted {
     pub rate_limit: Option<Duration>,
     /// How often it is polled.
     pub polling: Polling,
+    /// Whether its pages are asked for again.
+    pub refetch: Option<RefetchPolicy>,
+    /// Where the parts of its articles stand.
+    pub selectors: Selectors,
     /// How it is asked.
     pub access: Access,
 }
@@ -155,6 +162,8 @@ pub fn specify(
         category: wanted.category.as_deref().map(|given| label("category", given)).transpose()?,
         priority,
         rate_limit: wanted.rate_limit,
+        refetch: wanted.refetch,
+        selectors: wanted.selectors.clone(),
         access: wanted.access.clone(),
         ..NewSource::new("", "")
     };

@@ -8,6 +8,7 @@ pub mod apply;
 mod events;
 mod forms;
 pub mod postgres;
+mod prints;
 mod raw;
 pub mod sqlite;
 
@@ -20,9 +21,9 @@ use crate::frontier::{
     SubmitReport, Sweep, TaskFilter,
 };
 use crate::model::{
-    Access, ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchId, FetchRecord,
-    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, Polling, RobotsState, Source,
-    SourceId, Task, TaskId, Ts, Warned,
+    ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, Lane,
+    Lease, LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, SourceChange, SourceId, Task,
+    TaskId, Ts, Warned,
 };
 
 pub use events::EventFilter;
@@ -211,11 +212,8 @@ pub trait Store: Frontier {
         disabled: Option<String>,
     ) -> Result<Source, SourceError>;
 
-    /// Replaces how a source is asked, from its next request on.
-    async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError>;
-
-    /// Replaces how a source's polls are chosen, from its next one on.
-    async fn set_polling(&self, name: &str, polling: Polling) -> Result<Source, SourceError>;
+    /// Changes what was said about a source, from its next request on.
+    async fn respecify(&self, name: &str, change: SourceChange) -> Result<Source, SourceError>;
 
     /// Forgets a source; its articles stay.
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError>;

@@ -178,6 +178,9 @@ CREATE INDEX article_seen ON article(first_seen);
 CREATE TABLE article_text(row bigint PRIMARY KEY, zstd bytea NOT NULL);
 ALTER TABLE article_text ALTER zstd SET STORAGE EXTERNAL;  -- it is compressed already
 
+-- Which blocks of text stand on many pages of a host (see store/prints.rs).
+CREATE TABLE host_prints(host text PRIMARY KEY, prints bytea NOT NULL);
+
 CREATE TABLE "fetch"(
   id bytea PRIMARY KEY,
   task_id bigint NOT NULL,
@@ -251,6 +254,7 @@ DROP VIEW url_frontier;
 DROP TABLE sink;
 DROP TABLE event;
 DROP TABLE "fetch";
+DROP TABLE host_prints;
 DROP TABLE article_text;
 DROP TABLE article;
 DROP TABLE entry;

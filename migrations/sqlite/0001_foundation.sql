@@ -165,6 +165,9 @@ CREATE INDEX article_source ON article(source_id, first_seen);
 CREATE INDEX article_seen ON article(first_seen);
 CREATE TABLE article_text(row INTEGER PRIMARY KEY, zstd BLOB NOT NULL);
 
+-- Which blocks of text stand on many pages of a host (see store/prints.rs).
+CREATE TABLE host_prints(host TEXT PRIMARY KEY, prints BLOB NOT NULL) WITHOUT ROWID;
+
 CREATE TABLE fetch(
   id BLOB PRIMARY KEY,
   task_id INTEGER NOT NULL,
@@ -236,6 +239,7 @@ DROP VIEW url_frontier;
 DROP TABLE sink;
 DROP TABLE event;
 DROP TABLE fetch;
+DROP TABLE host_prints;
 DROP TABLE article_text;
 DROP TABLE article;
 DROP TABLE entry;

@@ -56,6 +56,12 @@ pub struct Changes {
     pub articles: Tally,
     /// By field, how many have it now, have another one, or have it no more.
     pub fields: BTreeMap<String, Fields>,
+    /// How many entries and articles were kept before.
+    #[serde(skip)]
+    kept: (u64, u64),
+    /// By field, how many of those had it.
+    #[serde(skip)]
+    had: BTreeMap<String, u64>,
 }
 
 /// How many are new, different, or no longer found.
@@ -94,7 +100,28 @@ impl Changes {
         entries.new + entries.changed + articles.new + articles.changed
     }
 
-    fn compare(&mut self, before: &Value, after: &Value) {
+    /// How much worse it gets, from 0 to 1: the greatest share of what was kept that is lost, and
+    /// that nothing gained makes up for, be it entries, articles or one of their fields.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        let (entries, articles) = self.kept;
+        let kinds = [(self.entries, entries), (self.articles, articles)];
+        let whole = kinds.map(|(tally, kept)| share(tally.lost, tally.new, kept));
+        let fields = self.fields.iter().map(|(name, fields)| {
+            share(fields.lost, fields.gained, self.had.get(name).copied().unwrap_or_default())
+        });
+        whole.into_iter().chain(fields).fold(0.0, f64::max)
+    }
+
+    /// Counts what is kept of one entry or article.
+    fn count_kept(&mut self, before: &Value) {
+        for (name, _) in before.as_object().into_iter().flatten().filter(|it| !is_nothing(it.1)) {
+            *self.had.entry(name.clone()).or_default() += 1;
+        }
+    }
+
+    /// Counts what becomes of each field.
+    pub fn compare(&mut self, before: &Value, after: &Value) {
         let (Some(before), Some(after)) = (before.as_object(), after.as_object()) else { return };
         for (name, new) in after {
             let old = before.get(name).unwrap_or(&Value::Null);
@@ -110,7 +137,14 @@ impl Changes {
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+#[expect(clippy::cast_precision_loss, reason = "nobody keeps that many")]
+fn share(lost: u64, gained: u64, kept: u64) -> f64 {
+    lost.saturating_sub(gained) as f64 / kept.max(1) as f64
+}
+
+/// Whether a field is as good as absent.
+#[must_use]
+pub fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -285,7 +319,9 @@ impl Replay {
         let kept = self.store.entries_since(task.id, *first).await?;
         let lost =
             kept.iter().filter(|(entry, fetch)| heard.contains(fetch) && !found.contains(entry));
-        changes.entries.lost += lost.count() as u64;
+        let lost = lost.count() as u64;
+        changes.entries.lost += lost;
+        changes.kept.0 += lost;
         Ok(())
     }
 
@@ -301,6 +337,7 @@ impl Replay {
         let kept = self.store.article(id).await?;
         let is_its = kept.is_some_and(|(row, _)| row.fetch == Some(fetch.id));
         changes.articles.lost += u64::from(is_its);
+        changes.kept.1 += u64::from(is_its);
         Ok(())
     }
 
@@ -323,6 +360,10 @@ impl Replay {
         changes: &mut Changes,
     ) -> Result<(), DbError> {
         let before = self.store.entry(fact.id).await?;
+        if let Some(row) = &before {
+            changes.kept.0 += 1;
+            changes.count_kept(&value(&row.entry));
+        }
         let (feed, source) = (read.task.id, read.task.source);
         if apply::entry_again(before.clone(), fact, feed, source, at, at).is_none() {
             return Ok(());
@@ -344,21 +385,28 @@ impl Replay {
         changes: &mut Changes,
     ) -> Result<(), DbError> {
         let before = self.store.article(fact.id).await?;
+        let with_text = |mut article: Value, text: &str| {
+            if let Some(fields) = article.as_object_mut() {
+                fields.insert("text".to_owned(), text.into());
+            }
+            article
+        };
+        let kept = before.as_ref().map(|(row, text)| with_text(value(&row.article), text));
+        if let Some(kept) = &kept {
+            changes.kept.1 += 1;
+            changes.count_kept(kept);
+        }
         if apply::article_again(before.clone(), None, fact, at, at).is_none() {
             return Ok(());
         }
-        match before {
+        match before.zip(kept) {
             None => changes.articles.new += 1,
-            Some((row, text)) => {
+            Some(((row, _), kept)) => {
                 changes.articles.changed += 1;
-                let with_text = |mut article: Value, text: &str| {
-                    if let Some(fields) = article.as_object_mut() {
-                        fields.insert("text".to_owned(), text.into());
-                    }
-                    article
-                };
-                let before = with_text(value(&row.article), &text);
-                changes.compare(&before, &with_text(value(&fact.article), &fact.text));
+                // Half of a text is none.
+                let halved = fact.article.word_count < row.article.word_count / 2;
+                let text = if halved { "" } else { &fact.text };
+                changes.compare(&kept, &with_text(value(&fact.article), text));
             }
         }
         Ok(())
@@ -425,5 +473,25 @@ mod tests {
         assert_eq!(of("tags"), Some(Fields { gained: 1, ..Fields::default() }));
         assert_eq!(of("by"), Some(Fields { lost: 1, ..Fields::default() }));
         assert_eq!((of("same"), of("abstract")), (None, None));
+    }
+
+    #[test]
+    fn the_loss_is_what_nothing_gained_makes_up_for() {
+        let mut changes = Changes::default();
+        let (with, without) = (json!({"by": "x", "tags": []}), json!({"by": "", "tags": ["t"]}));
+        for _ in 0..98 {
+            changes.count_kept(&with);
+        }
+        changes.kept.1 = 100;
+        assert!(changes.loss() < 1e-9);
+        for _ in 0..2 {
+            changes.count_kept(&with);
+            changes.compare(&with, &without);
+        }
+        assert!((changes.loss() - 0.02).abs() < 1e-9, "two of a hundred");
+        changes.compare(&without, &with);
+        assert!((changes.loss() - 0.01).abs() < 1e-9, "one was gained");
+        changes.articles.lost = 50;
+        assert!((changes.loss() - 0.5).abs() < 1e-9, "the worst counts");
     }
 }

@@ -35,7 +35,7 @@ impl Document {
 }
 
 /// The bytes of a file, or of standard input for `-`.
-fn local(input: &str) -> Result<Vec<u8>, Failure> {
+pub(super) fn local(input: &str) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     let read = match input {
         "-" => std::io::stdin().lock().read_to_end(&mut body),

@@ -3,7 +3,9 @@
 mod access;
 mod diff;
 mod lists;
+mod selectors;
 mod show;
+mod test;
 
 use clap::Subcommand;
 use feedmill_formats::url::Url;
@@ -11,13 +13,13 @@ use feedmill_formats::url::Url;
 use super::{Context, Failure, text};
 use crate::config::Span;
 use crate::fetch::Guard;
-use crate::model::{Kind, PollPolicy, Polling, Source};
+use crate::model::{Kind, PollPolicy, Polling, RefetchPolicy, Source, SourceChange};
 use crate::sources::{Wanted, check_polling, specify};
 
 /// Adds, shows and changes the publishers that are followed
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    Add(Add),
+    Add(Box<Add>),
     /// Replaces how a source is asked: headers, credentials, proxy. Without flags, like everybody
     Access {
         /// The source's name or id
@@ -25,13 +27,24 @@ pub(super) enum Command {
         #[command(flatten)]
         flags: access::Flags,
     },
-    /// Replaces how a source is polled, from its next poll on. Without flags, as `schedule` says
+    /// Replaces how a source is polled, and whether its pages are asked for again. Without flags, as
+    /// `schedule` and `refetch` say
     Pace {
         /// The source's name or id
         name: String,
         #[command(flatten)]
         flags: Polls,
     },
+    /// Replaces where the parts of a source's articles stand. Without flags, wherever they are found
+    ///
+    /// `source test` shows what selectors gain and lose before they are kept.
+    Selectors {
+        /// The source's name or id
+        name: String,
+        #[command(flatten)]
+        flags: Box<selectors::Flags>,
+    },
+    Test(Box<test::Args>),
     /// Lists all sources
     List,
     /// Shows a source and how its channels do
@@ -89,6 +102,10 @@ pub(super) struct Polls {
     /// How its polls are chosen: value, ewma or fixed [default: as schedule.policy says]
     #[arg(long, value_name = "POLICY")]
     policy: Option<PollPolicy>,
+    /// Whether its pages are asked for again: never, interval or `on_lastmod_newer` [default: as
+    /// refetch.policy says]
+    #[arg(long, value_name = "POLICY")]
+    refetch: Option<RefetchPolicy>,
 }
 
 impl Polls {
@@ -136,6 +153,8 @@ pub(super) struct Add {
     #[command(flatten)]
     pace: Polls,
     #[command(flatten)]
+    selectors: selectors::Flags,
+    #[command(flatten)]
     access: access::Flags,
 }
 
@@ -150,6 +169,8 @@ impl Add {
             priority: self.priority,
             rate_limit: self.rate_limit.map(Span::duration),
             polling: self.pace.polling(),
+            refetch: self.pace.refetch,
+            selectors: self.selectors.selectors(),
             access: self.access.access()?,
         })
     }
@@ -160,6 +181,8 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         Command::Add(args) => add(args, context).await,
         Command::Access { name, flags } => access::run(name, flags, context).await,
         Command::Pace { name, flags } => pace(name, flags, context).await,
+        Command::Selectors { name, flags } => selectors::run(name, flags, context).await,
+        Command::Test(args) => test::run(args, context).await,
         Command::List => show::list(context).await,
         Command::Show { name } => show::show(name, context).await,
         Command::Diff { name } => diff::run(name, context).await,
@@ -181,7 +204,8 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
 async fn pace(name: &str, flags: &Polls, context: &Context) -> Result<(), Failure> {
     let polling = flags.polling();
     check_polling(&polling)?;
-    let source = context.store().await?.set_polling(name, polling).await?;
+    let change = SourceChange::Pace(polling, flags.refetch);
+    let source = context.store().await?.respecify(name, change).await?;
     let mut how = match (flags.interval, flags.policy) {
         (Some(interval), _) => format!("every {interval}"),
         (None, Some(policy)) => format!("by {policy}"),
@@ -190,6 +214,7 @@ async fn pace(name: &str, flags: &Polls, context: &Context) -> Result<(), Failur
     for (limit, span) in [("at least", flags.min_interval), ("at most", flags.max_interval)] {
         how.extend(span.map(|span| format!(", {limit} {span} apart")));
     }
+    how.extend(flags.refetch.map(|policy| format!("; its pages are asked for again: {policy}")));
     context.out.done(&source, &format!("{} is polled {how}", source.spec.name))
 }
 

@@ -253,6 +253,7 @@ pub(super) fn task(
         redirects: 0,
         parent: None,
         not_before: None,
+        refetch: None,
     }
 }
 

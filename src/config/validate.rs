@@ -23,6 +23,10 @@ pub fn validate(config: &Config) -> Vec<Problem> {
     found.robots(&config.robots);
     found.schedule(&config.schedule);
     found.retry(&config.retry);
+    found.within("validation.max_title_chars", config.validation.max_title_chars, 1..=100_000);
+    found.within("validation.earliest_year", config.validation.earliest_year, 1..=9999);
+    found.positive("refetch.interval", config.refetch.interval);
+    found.within("refetch.times", config.refetch.times, 0..=1000);
     found.archive(&config.archive);
     found.sinks(config);
     found.0

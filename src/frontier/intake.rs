@@ -4,7 +4,7 @@ use feedmill_formats::url;
 use serde::Serialize;
 
 use super::Rules;
-use crate::model::{Kind, NewTask, Origin, SourceId, TaskId, Ts, UrlHash};
+use crate::model::{Kind, NewTask, Origin, Refetch, SourceId, TaskId, Ts, UrlHash};
 
 /// An address that may enter the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Candidate {
     pub parent: Option<TaskId>,
     /// Not before this time.
     pub not_before: Option<Ts>,
+    /// Whether it is asked for again when it was fetched.
+    pub refetch: Option<Refetch>,
 }
 
 /// An address that cannot enter the queue.
@@ -104,6 +106,7 @@ pub fn admit(new: &NewTask, rules: &Rules) -> Result<Candidate, Rejected> {
         redirects: new.redirects,
         parent: new.parent,
         not_before: new.not_before,
+        refetch: new.refetch,
     })
 }
 
@@ -169,6 +172,7 @@ mod tests {
             redirects: 0,
             parent: None,
             not_before: None,
+            refetch: None,
         };
         let candidate = admit(&new, &rules()).unwrap();
         assert_eq!(candidate.url, "http://Example.com/a/?utm_source=x#top");

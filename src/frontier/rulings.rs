@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Act, Candidate, Counts, MAX_STRIKES, Stats};
-use crate::model::{Code, HostAdvice, Kind, Lane, Next, State, Status, Ts};
+use crate::model::{Code, HostAdvice, Kind, Lane, Next, Refetch, State, Status, Ts};
 
 /// A dead task may be asked for again after this long, when it is submitted again.
 const GRAVE_MS: i64 = 30 * 24 * 3_600 * 1_000;
@@ -83,6 +83,7 @@ pub(super) struct KnownTask {
     pub(super) status: Status,
     pub(super) due: i64,
     pub(super) fetched_at: Option<i64>,
+    pub(super) fetch_count: u32,
     pub(super) last_error: Option<Code>,
 }
 
@@ -93,6 +94,7 @@ pub(super) struct Wish {
     pub(super) prio: i64,
     pub(super) at: i64,
     pub(super) sourced: bool,
+    pub(super) refetch: Option<Refetch>,
 }
 
 impl Wish {
@@ -103,19 +105,21 @@ impl Wish {
             prio: new.priority.into(),
             at: new.not_before.unwrap_or(now).ms(),
             sourced: new.source.is_some(),
+            refetch: new.refetch,
         }
     }
 }
 
 /// When a task that moves is due; `None` when it stays where it is. Pending tasks move to a greater
 /// priority or an earlier time; failures keep their wait. Dead ones rise after a month unless the
-/// reason was final, recurring ones that were over after a day; parked ones rise with an enabled
-/// source.
+/// reason was final; parked ones rise with an enabled source; of what is done, recurring ones rise after
+/// a day, and others when they changed since.
 pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
     match known.status {
         Status::Pending => {
-            // A recurring task has its own rhythm, and a failed one waits as it was told.
-            let waits = wish.kind.recurs() || known.last_error.is_some();
+            // What comes back has its own rhythm, and a failed task waits as it was told.
+            let comes_back = wish.kind.recurs() || known.fetch_count > 0;
+            let waits = comes_back || known.last_error.is_some();
             let sooner = !waits && known.due > now.ms() && wish.at < known.due;
             (sooner || wish.prio > known.prio).then_some(if sooner { wish.at } else { known.due })
         }
@@ -126,10 +130,16 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
             (rested && !finally).then_some(wish.at)
         }
         Status::Parked => wish.sourced.then_some(wish.at),
-        // An index names all of its sitemaps each time.
-        Status::Fetched => {
+        Status::Fetched if wish.kind.recurs() => {
+            // An index names all of its sitemaps each time.
             let rested = known.fetched_at.is_some_and(|at| now.ms() - at >= NAP_MS);
-            (wish.kind.recurs() && rested).then_some(wish.at)
+            rested.then_some(wish.at)
+        }
+        Status::Fetched => {
+            let Refetch { changed, after, most } = wish.refetch?;
+            let fetched_at = Ts::from_ms(known.fetched_at?);
+            let is_old = fetched_at < changed && known.fetch_count <= most;
+            is_old.then(|| fetched_at.after(after).max(now).ms())
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Article pages: the text and what is known about it.
 
-use feedmill_formats::article::{self, NotArticle};
+use feedmill_formats::article::{self, Evidence, NotArticle, Selectors};
 use feedmill_formats::charset::{self, Markup};
 use feedmill_formats::rights::Rights;
 use feedmill_formats::robots::Robots;
 use feedmill_formats::{sniff, url as web};
 
-use super::{Carried, Failure, House, fail, verdict};
+use super::{Carried, Failure, House, fail, refetch, verdict};
 use crate::model::{
-    Article, ArticleFact, Code, FetchId, Kind, Known, Lease, NewTask, Next, Outcome, Response, Ts,
-    UrlHash, Verdict,
+    Article, ArticleFact, Code, FetchId, Kind, Known, Lease, NewEvent, NewTask, Next, Outcome,
+    Response, Ts, UrlHash, Verdict,
 };
 
 #[derive(Debug)]
@@ -70,6 +70,21 @@ fn is_html(content_type: &str) -> bool {
     matches!(mime.as_str(), "" | "text/html" | "application/xhtml+xml" | "text/plain")
 }
 
+/// What is known of an article before its page is read.
+#[must_use]
+pub fn evidence<'a>(known: &'a Known, selectors: Option<&'a Selectors>) -> Evidence<'a> {
+    let said = known.evidence.as_ref();
+    Evidence {
+        title: said.and_then(|said| said.title.as_deref()),
+        summary: said.and_then(|said| said.summary.as_deref()),
+        content: said.and_then(|said| said.content.as_deref()),
+        published: said.and_then(|said| said.published),
+        authors: said.map_or(&[], |said| said.authors.as_slice()),
+        repeated: Some(&known.repeated),
+        selectors,
+    }
+}
+
 pub(super) fn decide(
     lease: &Lease,
     read: &Read,
@@ -79,57 +94,53 @@ pub(super) fn decide(
     at: Ts,
     house: &House,
 ) -> Outcome {
-    let said = known.evidence.as_ref();
-    let evidence = article::Evidence {
-        title: said.and_then(|said| said.title.as_deref()),
-        summary: said.and_then(|said| said.summary.as_deref()),
-        published: said.and_then(|said| said.published),
-        authors: said.map_or(&[], |said| said.authors.as_slice()),
-        ..article::Evidence::default()
-    };
+    let selectors = lease.source.as_ref().map(|source| &source.spec.selectors);
+    let evidence = evidence(known, selectors);
     let found = match article::extract(&read.html, &carried.final_url, &evidence) {
         Ok(found) => found,
         Err(error) => {
             let code = match error {
                 NotArticle::BadHtml => Code::BadHtml,
-                NotArticle::Empty
-                | NotArticle::Listing
-                | NotArticle::SignIn
-                | NotArticle::Challenge
-                | NotArticle::Missing => Code::NotArticle,
+                NotArticle::Empty => Code::NotArticle,
+                NotArticle::Listing => Code::Listing,
+                NotArticle::SignIn => Code::SignIn,
+                NotArticle::Challenge => Code::BlockedByWall,
+                NotArticle::Missing => Code::SoftNotFound,
                 NotArticle::TooLarge => Code::TooLarge,
             };
             return fail(lease, &Failure::new(code, error.to_string()), known, at, house);
         }
     };
-    let task = &lease.task;
-    let id = web::parse(&carried.final_url)
-        .map_or(task.url_hash, |url| UrlHash::of(&web::key(&url, &house.key)));
-    let mut outcome = if id == task.url_hash {
-        Outcome::new(Code::Ok, Next::Fetched, format!("{} words", found.word_count))
-    } else {
-        let mut outcome = Outcome::new(
-            Code::Redirect,
-            Next::Dead { code: Code::Redirect },
-            format!("its article is kept under {}", carried.final_url),
-        );
-        outcome.settled = Some(NewTask {
-            url: carried.final_url.clone(),
-            kind: Kind::Article,
-            origin: task.origin,
-            source: task.source,
-            base_priority: task.priority,
-            depth: task.depth,
-            redirects: 0,
-            parent: Some(task.id),
-            not_before: None,
-        });
-        outcome
-    };
     let mut rights = read.rights.clone();
     rights.and(found.rights);
     rights.and(said_by_robots(known, &carried.final_url, house));
-    outcome.validators = Some((carried.validators, carried.final_url.clone()));
+    let article = Article {
+        url: carried.final_url.clone(),
+        canonical_url: found.canonical_url,
+        title: Some(found.title).filter(|title| !title.is_empty()),
+        authors: found.authors,
+        published: found.published,
+        updated: found.updated,
+        language: found.language,
+        site_name: found.site_name,
+        section: found.section,
+        tags: found.tags,
+        lead_image: found.lead_image,
+        abstract_: found.abstract_,
+        word_count: found.word_count,
+        method: found.method.to_owned(),
+        confidence: found.confidence,
+        rights,
+    };
+    let source = lease.source.as_ref().map(|source| &source.spec);
+    if let Some(reason) = house.validation.reject(&article, source, at) {
+        return rejected(lease, &reason);
+    }
+    let task = &lease.task;
+    let id = web::parse(&carried.final_url)
+        .map_or(task.url_hash, |url| UrlHash::of(&web::key(&url, &house.key)));
+    let mut outcome = placed(lease, id, &carried.final_url, found.word_count, at, house);
+    outcome.validators = Some((carried.validators, carried.final_url));
     outcome.article = Some(ArticleFact {
         id,
         task: task.id,
@@ -138,24 +149,44 @@ pub(super) fn decide(
         content_hash: found.content_hash,
         simhash: found.simhash,
         fetch,
-        article: Article {
-            url: carried.final_url,
-            canonical_url: found.canonical_url,
-            title: Some(found.title).filter(|title| !title.is_empty()),
-            authors: found.authors,
-            published: found.published,
-            updated: found.updated,
-            language: found.language,
-            site_name: found.site_name,
-            section: found.section,
-            tags: found.tags,
-            lead_image: found.lead_image,
-            abstract_: found.abstract_,
-            word_count: found.word_count,
-            method: found.method.to_owned(),
-            confidence: found.confidence,
-            rights,
-        },
+        prints: found.prints,
+        article,
     });
+    outcome
+}
+
+/// Where the task goes whose article is kept: it is another task's when redirects led elsewhere.
+fn placed(lease: &Lease, id: UrlHash, url: &str, words: u32, at: Ts, house: &House) -> Outcome {
+    let task = &lease.task;
+    if id == task.url_hash {
+        let next = refetch::after_reading(lease, at, house);
+        return Outcome::new(Code::Ok, next, format!("{words} words"));
+    }
+    let mut outcome = Outcome::new(
+        Code::Redirect,
+        Next::Dead { code: Code::Redirect },
+        format!("its article is kept under {url}"),
+    );
+    outcome.settled = Some(NewTask {
+        url: url.to_owned(),
+        kind: Kind::Article,
+        origin: task.origin,
+        source: task.source,
+        base_priority: task.priority,
+        depth: task.depth,
+        redirects: 0,
+        parent: Some(task.id),
+        not_before: None,
+        refetch: None,
+    });
+    outcome
+}
+
+/// The outcome when an article is turned away. No validators are kept: under other rules it is to be
+/// read again.
+fn rejected(lease: &Lease, reason: &str) -> Outcome {
+    let code = Code::Rejected;
+    let mut outcome = Outcome::new(code, Next::Dead { code }, reason);
+    outcome.events.extend(NewEvent::given_up(&lease.task, code, reason));
     outcome
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::poll::{Brought, seconds, went_well};
-use super::{Carried, House, identity, moved};
+use super::{Carried, House, identity, moved, refetch};
 use crate::model::{
     AskedEntry, Code, Enclosure, Entry, EntryFact, EntryId, EventKind, FetchId, Kind, Known, Lease,
     NewEvent, NewTask, Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
@@ -167,7 +167,7 @@ pub(super) fn decide(
                 }
             }
             _ => {
-                outcome.discovered.extend(page(lease, &fact));
+                outcome.discovered.extend(page(lease, &fact, at, house));
                 outcome.entries.push(fact);
             }
         }
@@ -270,8 +270,10 @@ fn corrected(facts: &[EntryFact], known: &Known) -> HashSet<EntryId> {
 }
 
 /// The page that an entry links to.
-fn page(lease: &Lease, fact: &EntryFact) -> Option<NewTask> {
-    Some(found(lease, fact.entry.canonical_link.clone()?, Kind::Article, Origin::Feed))
+fn page(lease: &Lease, fact: &EntryFact, at: Ts, house: &House) -> Option<NewTask> {
+    let found = found(lease, fact.entry.canonical_link.clone()?, Kind::Article, Origin::Feed);
+    let changed = fact.entry.updated.or(fact.entry.published);
+    Some(NewTask { refetch: refetch::on_change(lease, changed, at, house), ..found })
 }
 
 /// An address that a recurring task told of.
@@ -286,5 +288,6 @@ pub(super) fn found(lease: &Lease, url: String, kind: Kind, origin: Origin) -> N
         redirects: 0,
         parent: Some(lease.task.id),
         not_before: None,
+        refetch: None,
     }
 }

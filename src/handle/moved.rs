@@ -64,6 +64,7 @@ pub(super) fn watch(
             redirects: 0,
             parent: None,
             not_before: None,
+            refetch: None,
         },
     })
 }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::feed::found;
 use super::poll::{self, Brought, went_well};
-use super::{Carried, House, unchanged};
+use super::{Carried, House, refetch, unchanged};
 use crate::model::{Code, Kind, Known, Lease, NewTask, Origin, Outcome, Task, Ts, Verdict, Warned};
 
 /// Sitemaps that are so many steps away from the one that was declared, redirects included, name no
@@ -80,8 +80,11 @@ pub(super) fn decide(
     let site = read.origin.as_deref().map(|origin| of_site(origin, known)).unwrap_or_default();
     let items = read.sitemap.urls.len() + read.sitemap.children.len() + site.len();
     let pages = read.sitemap.urls.iter().filter(|page| all || page.may_be_since(since));
-    let pages = pages.filter_map(|url| absolute(&url.loc));
-    let pages = pages.map(|url| found(lease, url, Kind::Article, Origin::Sitemap));
+    let pages = pages.filter_map(|page| {
+        let refetch = refetch::on_change(lease, page.lastmod, at, house);
+        let found = found(lease, absolute(&page.loc)?, Kind::Article, Origin::Sitemap);
+        Some(NewTask { refetch, ..found })
+    });
     let children = read.sitemap.children.iter().filter(|child| all || child.may_be_since(since));
     let children = children.map(|child| child.loc.as_str()).chain(site.iter().map(String::as_str));
     let children = children.filter_map(absolute).filter(|url| *url != lease.task.url);

@@ -10,11 +10,12 @@ use crate::model::{
     EntryFact, Exchange, Headers, KnownEntry, LeaseId, NewSource, Origin, Redirected, RobotsState,
     Source, SourceId, Status, Task, TaskId, Truncation, Verdict, new_uuid,
 };
-use crate::model::{EventKind, FeedState};
+use crate::model::{FeedState, RefetchPolicy};
 
 mod identity;
 mod moves;
 mod outcomes;
+mod pages;
 mod polls;
 mod robots;
 
@@ -46,6 +47,8 @@ fn house() -> House {
         sitemap_max_age: 48 * HOUR,
         min_html_chars: 200,
         max_redirects: 5,
+        validation: Validation::default(),
+        refetch: Refetching { policy: RefetchPolicy::Never, interval: 24 * HOUR, times: 2 },
     }
 }
 

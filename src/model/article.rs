@@ -71,6 +71,8 @@ pub struct ArticleFact {
     pub simhash: u64,
     /// The fetch that brought it.
     pub fetch: Option<FetchId>,
+    /// Fingerprints of its blocks.
+    pub prints: Vec<u64>,
 }
 
 /// An article as kept; its text is beside it.

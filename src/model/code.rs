@@ -63,6 +63,14 @@ named! {
         HostBusy = 35 "host_busy",
         /// A bot wall answered in the publisher's place.
         BlockedByWall = 36 "blocked_by_wall",
+        /// An article that our own rules turn away.
+        Rejected = 37 "rejected",
+        /// A page that only lists others.
+        Listing = 40 "listing",
+        /// A page that asks to sign in.
+        SignIn = 41 "sign_in",
+        /// A page that says it is not there, under a status that says it is.
+        SoftNotFound = 42 "soft_404",
         /// Our own fault.
         Internal = 90 "internal",
     }
@@ -110,7 +118,10 @@ impl Code {
             | Self::Empty
             | Self::BadEncoding
             | Self::BadHtml
-            | Self::NotArticle => Class::Content,
+            | Self::NotArticle
+            | Self::Listing
+            | Self::SignIn
+            | Self::SoftNotFound => Class::Content,
             Self::TooLarge | Self::Truncated => Class::Size,
             Self::Redirect
             | Self::Gone
@@ -119,7 +130,8 @@ impl Code {
             | Self::RobotsBlocked
             | Self::Guarded
             | Self::BadUrl
-            | Self::Poison => Class::Final,
+            | Self::Poison
+            | Self::Rejected => Class::Final,
         }
     }
 
@@ -148,6 +160,7 @@ impl Code {
             | Self::BadUrl
             | Self::Poison
             | Self::HostBusy
+            | Self::Rejected
             | Self::Internal => return None,
             Self::RateLimited
             | Self::Upstream
@@ -167,7 +180,9 @@ impl Code {
             | Self::Truncated
             | Self::BadEncoding => "FAIL_PARSE",
             Self::BadHtml => "FAIL_BAD_HTML",
-            Self::Empty | Self::NotArticle => "FAIL_EMPTY",
+            Self::Empty | Self::NotArticle | Self::Listing | Self::SignIn | Self::SoftNotFound => {
+                "FAIL_EMPTY"
+            }
         })
     }
 }
@@ -190,7 +205,7 @@ mod tests {
     fn every_failure_of_a_fetch_has_one_of_the_five_words() {
         let words = ["FAIL_HTTP", "FAIL_TIMEOUT", "FAIL_PARSE", "FAIL_BAD_HTML", "FAIL_EMPTY"];
         for code in Code::ALL {
-            let served = (10..30).contains(&code.number()) || *code == Code::BlockedByWall;
+            let served = matches!(code.number(), 10..30 | 40..50) || *code == Code::BlockedByWall;
             assert_eq!(code.failure().is_some(), served, "{code}");
             assert!(code.failure().is_none_or(|word| words.contains(&word)), "{code}");
         }

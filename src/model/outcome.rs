@@ -1,6 +1,6 @@
 //! What handlers ask the store, what it tells them, and what they conclude.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,8 @@ pub struct Ask {
     pub robots: Option<String>,
     /// What feeds said about the page with this identity.
     pub evidence: Option<UrlHash>,
+    /// Which blocks of text stand on many pages of this host.
+    pub frame_of: Option<String>,
 }
 
 /// An entry that may be known, and what it may be known by otherwise.
@@ -52,6 +54,8 @@ pub struct Known {
     pub robots: Option<RobotsState>,
     /// What a feed said about the page.
     pub evidence: Option<Evidence>,
+    /// Fingerprints of blocks that stand on many pages of the host.
+    pub repeated: HashSet<u64>,
 }
 
 /// What is known of an entry.
@@ -91,6 +95,8 @@ pub struct Evidence {
     pub title: Option<String>,
     /// Summary, as served.
     pub summary: Option<String>,
+    /// The text, as served.
+    pub content: Option<String>,
     /// Who wrote it.
     pub authors: Vec<String>,
     /// When it was published.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use feedmill_formats::article::Selectors;
 use serde::{Deserialize, Serialize};
 
 use super::{Access, Ts, named};
@@ -31,6 +32,18 @@ named! {
         Ewma = 1 "ewma",
         /// At a fixed interval.
         Fixed = 2 "fixed",
+    }
+}
+
+named! {
+    /// Whether a page that was read is asked for again.
+    pub enum RefetchPolicy {
+        /// Once is enough.
+        Never = 0 "never",
+        /// After a time, so many times.
+        Interval = 1 "interval",
+        /// When its feed or sitemap says that it changed since.
+        OnLastmodNewer = 2 "on_lastmod_newer",
     }
 }
 
@@ -99,6 +112,12 @@ pub struct NewSource {
     /// And at most this far.
     #[serde(rename = "max_interval_ms", with = "millis", default)]
     pub max_interval: Option<Duration>,
+    /// Whether its pages are asked for again, instead of the house's way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refetch: Option<RefetchPolicy>,
+    /// Where the parts of its articles stand.
+    #[serde(default, skip_serializing_if = "Selectors::is_empty")]
+    pub selectors: Selectors,
     /// How it is asked, where that is not everybody's way.
     #[serde(default, skip_serializing_if = "Access::is_empty")]
     pub access: Access,
@@ -120,6 +139,8 @@ impl NewSource {
             poll_policy: None,
             min_interval: None,
             max_interval: None,
+            refetch: None,
+            selectors: Selectors::default(),
             access: Access::default(),
         }
     }
@@ -137,6 +158,31 @@ impl NewSource {
             *access = self.access.exposed();
         }
         Ok(value.to_string())
+    }
+}
+
+/// What is said anew about a source: each replaces what was said of the same before.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SourceChange {
+    /// How it is asked.
+    Access(Access),
+    /// Where the parts of its articles stand.
+    Selectors(Box<Selectors>),
+    /// How often it is polled, and whether its pages are asked for again.
+    Pace(Polling, Option<RefetchPolicy>),
+}
+
+impl SourceChange {
+    /// Writes it into what is said.
+    pub fn apply(self, to: &mut NewSource) {
+        match self {
+            Self::Access(access) => to.access = access,
+            Self::Selectors(selectors) => to.selectors = *selectors,
+            Self::Pace(polling, refetch) => {
+                to.set_polling(polling);
+                to.refetch = refetch;
+            }
+        }
     }
 }
 

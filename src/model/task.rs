@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -196,6 +197,17 @@ impl Validators {
     }
 }
 
+/// When a page that was fetched already is asked for again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refetch {
+    /// It changed then: a later fetch has seen it.
+    pub changed: Ts,
+    /// Not sooner than this after the last fetch.
+    pub after: Duration,
+    /// Only after so many requests at the most.
+    pub most: u32,
+}
+
 /// An address on its way into the frontier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTask {
@@ -217,6 +229,8 @@ pub struct NewTask {
     pub parent: Option<TaskId>,
     /// Not before this time; at once when absent.
     pub not_before: Option<Ts>,
+    /// Whether it is asked for again when it was fetched.
+    pub refetch: Option<Refetch>,
 }
 
 /// An address in the frontier.
@@ -304,7 +318,7 @@ pub struct Lease {
     /// When it is handed out again unless renewed.
     pub until: Ts,
     /// The pause that this host wants between two requests.
-    pub delay: std::time::Duration,
+    pub delay: Duration,
 }
 
 #[cfg(test)]

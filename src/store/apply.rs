@@ -282,6 +282,7 @@ mod tests {
             content_hash: *UrlHash::of(text).as_bytes(),
             simhash: 0,
             fetch: None,
+            prints: vec![],
         }
     }
 

@@ -94,6 +94,7 @@ pub(super) fn evidence(entry: Entry) -> Evidence {
     Evidence {
         title: entry.title,
         summary: entry.summary,
+        content: entry.content,
         authors: entry.authors.into_iter().filter_map(|person| person.name).collect(),
         published: entry.published,
     }
@@ -111,6 +112,7 @@ pub(super) fn channels(new: &NewSource, source: SourceId) -> Vec<NewTask> {
         redirects: 0,
         parent: None,
         not_before: None,
+        refetch: None,
     };
     let feeds = new.feed_urls.iter().map(|url| channel(Kind::Feed, url));
     feeds.chain(new.sitemap_urls.iter().map(|url| channel(Kind::Sitemap, url))).collect()

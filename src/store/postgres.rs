@@ -4,6 +4,7 @@ mod commit;
 mod keep;
 mod log;
 mod lookup;
+mod prints;
 mod raw;
 mod read;
 mod sources;
@@ -23,8 +24,8 @@ use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
-    Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, Polling, RobotsState, Source, TaskId,
+    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, NewSource,
+    RobotsState, Source, SourceChange, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -147,14 +148,7 @@ impl Store for PgStore {
         Ok(source)
     }
 
-    async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError> {
-        let change = |spec: &mut NewSource| spec.access = access;
-        let found = sources::respecify(&self.db, name, change).await?;
-        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
-    }
-
-    async fn set_polling(&self, name: &str, polling: Polling) -> Result<Source, SourceError> {
-        let change = |spec: &mut NewSource| spec.set_polling(polling);
+    async fn respecify(&self, name: &str, change: SourceChange) -> Result<Source, SourceError> {
         let found = sources::respecify(&self.db, name, change).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }

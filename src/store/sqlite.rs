@@ -2,6 +2,7 @@
 
 mod commit;
 mod lookup;
+mod prints;
 mod raw;
 mod read;
 mod sources;
@@ -21,8 +22,8 @@ use crate::db::{Db, DbError};
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
-    Access, ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, Polling, RobotsState, Source, TaskId,
+    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, NewSource,
+    RobotsState, Source, SourceChange, TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -123,17 +124,10 @@ impl Store for SqliteStore {
         Ok(source)
     }
 
-    async fn set_access(&self, name: &str, access: Access) -> Result<Source, SourceError> {
+    async fn respecify(&self, name: &str, change: SourceChange) -> Result<Source, SourceError> {
         let wanted = name.to_owned();
-        let change = move |spec: &mut NewSource| spec.access.clone_from(&access);
-        let found = self.db.write(move |conn| sources::respecify(conn, &wanted, &change)).await?;
-        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
-    }
-
-    async fn set_polling(&self, name: &str, polling: Polling) -> Result<Source, SourceError> {
-        let wanted = name.to_owned();
-        let change = move |spec: &mut NewSource| spec.set_polling(polling);
-        let found = self.db.write(move |conn| sources::respecify(conn, &wanted, change)).await?;
+        let found =
+            self.db.write(move |conn| sources::respecify(conn, &wanted, change.clone())).await?;
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 

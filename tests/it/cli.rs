@@ -2,6 +2,7 @@
 
 mod admin;
 mod reading;
+mod selectors;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -178,6 +178,7 @@ macro_rules! contract {
                 an_earlier_wish_moves_a_waiting_page_forward,
                 a_failed_page_keeps_its_wait_whoever_gives_it_again,
                 a_feed_keeps_its_rhythm_whoever_gives_it_again,
+                a_fetched_page_is_asked_for_again_only_after_a_change,
             }
             claim {
                 the_highest_priority_goes_first,
@@ -212,6 +213,7 @@ macro_rules! contract {
                 a_decision_on_an_old_feed_state_conflicts_and_changes_nothing,
                 an_entry_is_found_by_its_id_or_else_by_page_and_date,
                 one_bad_outcome_of_a_batch_falls_alone,
+                blocks_that_repeat_on_a_host_are_learned_from_new_articles,
             }
             schedule {
                 what_is_remembered_of_a_channel_comes_back,

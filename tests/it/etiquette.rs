@@ -3,6 +3,7 @@
 //! A test plays a publisher, word for word, lets the engine loose on it, and judges from the
 //! publisher's own log.
 
+mod again;
 mod body;
 mod conditional;
 mod hops;
@@ -30,6 +31,11 @@ macro_rules! etiquette {
     };
     ($($backend:ident)+) => {
         $(etiquette!($backend:
+            again {
+                once_is_enough_unless_it_is_said,
+                an_interval_brings_so_many_conditional_requests,
+                a_newer_lastmod_brings_a_page_again,
+            }
             conditional {
                 line_01_validators_are_echoed_byte_for_byte,
                 line_02_both_validators_are_sent,

@@ -152,6 +152,7 @@ async fn the_engine_survives_hostile_servers() {
         redirects: 0,
         parent: None,
         not_before: None,
+        refetch: None,
     };
     store.submit((0..ENGINE_CASES).map(task).collect()).await.unwrap();
     server::steps(0, 1);

@@ -52,6 +52,7 @@ fn feed(url: impl Into<String>) -> NewTask {
         redirects: 0,
         parent: None,
         not_before: None,
+        refetch: None,
     }
 }
 

@@ -127,6 +127,7 @@ impl World {
             redirects: 0,
             parent: None,
             not_before: None,
+            refetch: None,
         };
         let report = self.store.submit(vec![new]).await.unwrap();
         assert_eq!(report.rejected, [], "{url}");

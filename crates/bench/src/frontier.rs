@@ -73,6 +73,7 @@ fn task(source: SourceId, url: String, base_priority: u8) -> NewTask {
         redirects: 0,
         parent: Some(TaskId(1)),
         not_before: None,
+        refetch: None,
     }
 }
 

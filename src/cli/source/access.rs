@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::super::{Context, Failure};
-use crate::model::{Access, Auth, Secret, SecretUrl};
+use crate::model::{Access, Auth, Secret, SecretUrl, SourceChange};
 use crate::sources::check_access;
 
 /// How a source is asked, where that is not everybody's way. A secret may be given as `@FILE`,
@@ -76,7 +76,7 @@ fn given(value: &str) -> Result<String, Failure> {
 pub(super) async fn run(name: &str, flags: &Flags, context: &Context) -> Result<(), Failure> {
     let access = flags.access()?;
     check_access(&access)?;
-    let source = context.store().await?.set_access(name, access).await?;
+    let source = context.store().await?.respecify(name, SourceChange::Access(access)).await?;
     let how = told(&source.spec.access).unwrap_or_else(|| "like everybody".to_owned());
     context.out.done(&source, &format!("{} is asked {how}", source.spec.name))
 }

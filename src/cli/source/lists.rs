@@ -6,7 +6,7 @@ use feedmill_formats::opml::{self, Opml, Subscription};
 use feedmill_formats::url::{self as web, KeyRules, Url};
 use serde::Serialize;
 
-use super::super::{Context, Failure, parse, text};
+use super::super::{Context, Failure, document, text};
 use crate::app;
 use crate::fetch::Guard;
 use crate::model::{Kind, Source};
@@ -74,7 +74,7 @@ fn key(address: &str, rules: &KeyRules) -> String {
 
 /// Adds a source for each feed of a list; those that are followed already are left alone.
 pub(super) async fn import(file: &str, context: &Context) -> Result<(), Failure> {
-    let body = parse::local(file)?;
+    let body = document::local(file)?;
     let list =
         opml::parse(&body).map_err(|error| Failure::failed(error.code(), error.to_string()))?;
     let config = context.load()?.config;

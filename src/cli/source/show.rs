@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::super::out::{Out, Tone};
 use super::super::{Context, Failure, channel, text};
-use super::{access, channels};
+use super::{access, channels, selectors};
 use crate::config::Span;
-use crate::model::{Health, Source, SourceId, Status, Ts};
+use crate::frontier::TaskFilter;
+use crate::model::{Code, Health, Kind, Source, SourceId, Status, Ts};
 use crate::store::ChannelState;
 
 pub(super) async fn list(context: &Context) -> Result<(), Failure> {
@@ -86,16 +87,24 @@ fn state(source: &Source) -> &'static str {
 }
 
 pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
-    let (source, channels) = context.store().await?.source(name).await?;
-    let value = json!({ "source": source, "channels": channels });
+    let store = context.store().await?;
+    let (source, channels) = store.source(name).await?;
+    let turned_away = TaskFilter {
+        source: Some(source.uuid.clone()),
+        kind: Some(Kind::Article),
+        code: Some(Code::Rejected),
+        ..TaskFilter::default()
+    };
+    let rejected = store.count(turned_away).await?;
+    let value = json!({ "source": source, "channels": channels, "rejected": rejected });
     let now = context.clock.now();
     context.out.emit(&value, |out| {
-        let parts = [facts(&source, out), table(&channels, now, out), notes(&channels)];
+        let parts = [facts(&source, rejected, out), table(&channels, now, out), notes(&channels)];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
     })
 }
 
-fn facts(source: &Source, out: &Out) -> String {
+fn facts(source: &Source, rejected: u64, out: &Out) -> String {
     let spec = &source.spec;
     let tone = if source.enabled() { Tone::Good } else { Tone::Careful };
     let reason =
@@ -115,7 +124,10 @@ fn facts(source: &Source, out: &Out) -> String {
         ("at least", spec.min_interval.map(span)),
         ("at most", spec.max_interval.map(span)),
         ("policy", spec.poll_policy.map(|policy| policy.to_string())),
+        ("refetch", spec.refetch.map(|policy| policy.to_string())),
+        ("selectors", selectors::told(&spec.selectors).as_deref().map(text::one_line)),
         ("asked", access::told(&spec.access).as_deref().map(text::one_line)),
+        ("rejected", (rejected > 0).then(|| text::count(rejected, "page"))),
         ("added", Some(source.created_at.to_string())),
     ];
     let lines =

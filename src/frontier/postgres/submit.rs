@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::Row;
 
-use super::rows::{Place, dequeue, enqueue, int, maybe, maybe_code, named, read_place};
+use super::rows::{Place, dequeue, enqueue, int, maybe, maybe_code, named, narrow, read_place};
 use super::sources::pass_to;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
@@ -126,7 +126,7 @@ fn gather<'a>(
             gathered.push(Asked {
                 key,
                 first: new,
-                wish: Wish { sourced: false, ..Wish::of(new, now) },
+                wish: Wish { sourced: false, refetch: None, ..Wish::of(new, now) },
                 owner: new.source,
                 wanted: new.source.is_none(),
                 given_by: Vec::new(),
@@ -142,6 +142,8 @@ fn gather<'a>(
             let wish = Wish::of(new, now);
             asked.wish.prio = asked.wish.prio.max(wish.prio);
             asked.wish.at = asked.wish.at.min(wish.at);
+            let refetch = asked.wish.refetch.into_iter().chain(wish.refetch);
+            asked.wish.refetch = refetch.max_by_key(|refetch| refetch.changed);
             if !asked.wish.sourced && new.source.is_some() {
                 (asked.wish.sourced, asked.owner, asked.wanted) = (true, new.source, true);
             }
@@ -199,7 +201,7 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
     let found = rows(
         tx,
         "SELECT t.id, t.host_id, t.lane, t.prio, t.due, t.kind, t.status, t.hash, t.source_id,
-           t.fetched_at, l.id IS NOT NULL, f.last_error, coalesce(t.url_key, t.url)
+           t.fetched_at, l.id IS NOT NULL, f.last_error, coalesce(t.url_key, t.url), t.fetch_count
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k(host_id, lane, hash)
          JOIN task t ON t.host_id = k.host_id AND t.lane = k.lane AND t.hash = k.hash
          LEFT JOIN host l ON l.queue_id = t.host_id AND l.lease_task = t.id
@@ -219,6 +221,7 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
             status: named("status", row, 6, Status::from_number)?,
             due: place.due,
             fetched_at: maybe(row, 9)?,
+            fetch_count: narrow("count", row, 13)?,
             last_error: maybe_code(row, 11)?,
         };
         let key = (place.queue, place.lane.number(), int(row, 7)?);

@@ -150,11 +150,11 @@ impl<'a> Intake<'a> {
     fn meet_again(&mut self, new: &Candidate, queue: i64) -> Result<Met, DbError> {
         let lane = new.kind.lane();
         let key = new.url_key.as_deref().unwrap_or(&new.url);
-        let (id, prio, status, due, owner, fetched_at, same): Row = self
+        let (id, prio, status, due, owner, fetched_at, fetch_count, same): Row = self
             .conn
             .prepare_cached(
-                "SELECT id, prio, status, due, source_id, fetched_at, coalesce(url_key, url) = ?4
-                 FROM task WHERE host_id = ?1 AND lane = ?2 AND hash = ?3",
+                "SELECT id, prio, status, due, source_id, fetched_at, fetch_count,
+                   coalesce(url_key, url) = ?4 FROM task WHERE host_id = ?1 AND lane = ?2 AND hash = ?3",
             )?
             .query_row((queue, lane.number(), new.hash.head(), key), |row| row.try_into())?;
         if !same {
@@ -173,7 +173,8 @@ impl<'a> Intake<'a> {
         // The usual case: it waits for its turn already, or it is done.
         let waits =
             status == Status::Pending && due <= self.now.ms() && i64::from(new.priority) <= prio;
-        if waits || (status == Status::Fetched && !new.kind.recurs()) {
+        let is_done = status == Status::Fetched && !new.kind.recurs() && new.refetch.is_none();
+        if waits || is_done {
             return Ok(Met::Known);
         }
         let old = Place { task: id, queue, lane, prio, due };
@@ -188,7 +189,7 @@ impl<'a> Intake<'a> {
             }
             return Ok(Met::Known);
         }
-        let known = KnownTask { prio, status, due, fetched_at, last_error };
+        let known = KnownTask { prio, status, due, fetched_at, fetch_count, last_error };
         let Some(due) = new_due(&known, &Wish::of(new, self.now), self.now) else {
             return Ok(Met::Known);
         };
@@ -218,5 +219,5 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Row, priority, status, due, owner, last fetch, and whether the address is the same.
-type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>, bool);
+/// Row, priority, status, due, owner, last fetch, fetches, and whether the address is the same.
+type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>, u32, bool);

@@ -12,7 +12,7 @@ use super::keep::{
     bury_entries, put_articles, put_entries, put_feeds, put_fetches, put_moved, put_robots,
     see_again,
 };
-use super::log;
+use super::{log, prints};
 use crate::db::postgres::{Tx, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{
@@ -192,6 +192,7 @@ async fn keep(
     see_again(tx, &commits, now).await?;
     let mut gone = bury_entries(tx, &commits, now).await?;
     let mut articles = put_articles(tx, &commits, now).await?;
+    prints::learn(tx, &commits, &articles).await?;
     let mut events = Vec::new();
     for commit in commits {
         let task = commit.lease.task.id;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use deadpool_postgres::GenericClient;
 use tokio_postgres::IsolationLevel;
 
+use super::prints;
 use super::read::{hash, maybe_hash};
 use crate::db::postgres::{column, first, rows};
 use crate::db::{DbError, PgDb};
@@ -36,6 +37,9 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
     }
     if let Some(page) = ask.evidence {
         known.evidence = evidence(&tx, page).await?;
+    }
+    if let Some(host) = &ask.frame_of {
+        known.repeated = prints::repeated(&tx, host).await?;
     }
     tx.commit().await?;
     Ok(known)

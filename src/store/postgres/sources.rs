@@ -11,7 +11,9 @@ use crate::frontier::postgres::{
     owned_queues, park, parked_queues, queue_ids, read_source, renew_tops, resume, revive, take,
 };
 use crate::frontier::{Rules, admit};
-use crate::model::{Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
+use crate::model::{
+    Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts, new_uuid,
+};
 use crate::store::ChannelState;
 use crate::store::forms::{channels as tasks_of, switched, to_spec, warnings};
 
@@ -194,13 +196,13 @@ async fn enable(
 pub(super) async fn respecify(
     db: &PgDb,
     name: &str,
-    change_spec: impl FnOnce(&mut NewSource) + Send,
+    said: SourceChange,
 ) -> Result<Option<Source>, DbError> {
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
     change(&tx).await?;
     let Some(mut source) = by_name(&tx, name).await? else { return Ok(None) };
-    change_spec(&mut source.spec);
+    said.apply(&mut source.spec);
     let spec = to_spec(&source.spec)?;
     run(&tx, "UPDATE source SET spec = $2 WHERE id = $1", &[&source.id.0, &spec]).await?;
     tx.commit().await?;

@@ -3,7 +3,7 @@
 use feedmill_formats::url as web;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{lookup, read};
+use super::{lookup, prints, read};
 use crate::db::DbError;
 use crate::frontier::sqlite::{Completed, allow_again, complete, rehome, settle, take};
 use crate::frontier::{Candidate, Rules, admit};
@@ -89,7 +89,9 @@ pub(super) fn commit(
         events.extend(bury_entry(conn, *id, now)?.then(|| event.clone()));
     }
     if let Some(fact) = &outcome.article {
-        events.extend(put_article(conn, fact, now)?);
+        let event = put_article(conn, fact, now)?;
+        prints::learn(conn, fact, event.as_ref())?;
+        events.extend(event);
     }
     events.extend(outcome.events.iter().cloned());
     for event in &events {

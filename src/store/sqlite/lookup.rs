@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::prints;
 use crate::db::DbError;
 use crate::model::{
     Ask, AskedEntry, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry,
@@ -20,6 +21,12 @@ pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
         entries,
         kin,
         robots: ask.robots.as_deref().map(|origin| robots(conn, origin)).transpose()?.flatten(),
+        repeated: ask
+            .frame_of
+            .as_deref()
+            .map(|host| prints::repeated(conn, host))
+            .transpose()?
+            .unwrap_or_default(),
         evidence: ask.evidence.map(|hash| evidence(conn, hash)).transpose()?.flatten(),
     })
 }

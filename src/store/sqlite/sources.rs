@@ -6,7 +6,9 @@ use super::commit::put_event;
 use crate::db::DbError;
 use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, revive, take};
 use crate::frontier::{Rules, admit};
-use crate::model::{Code, Health, Kind, NewSource, Source, SourceId, Status, TaskId, Ts, new_uuid};
+use crate::model::{
+    Code, Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts, new_uuid,
+};
 use crate::store::ChannelState;
 use crate::store::forms::{channels as tasks_of, switched, to_spec, warnings};
 
@@ -158,10 +160,10 @@ fn forgive(conn: &Connection, source: SourceId) -> Result<Vec<TaskId>, DbError> 
 pub(super) fn respecify(
     conn: &Connection,
     name: &str,
-    change: impl Fn(&mut NewSource),
+    change: SourceChange,
 ) -> Result<Option<Source>, DbError> {
     let Some(mut source) = by_name(conn, name)? else { return Ok(None) };
-    change(&mut source.spec);
+    change.apply(&mut source.spec);
     let spec = to_spec(&source.spec)?;
     conn.execute("UPDATE source SET spec = ?2 WHERE id = ?1", (source.id.0, spec))?;
     Ok(Some(source))

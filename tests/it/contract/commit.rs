@@ -271,3 +271,27 @@ pub(super) async fn one_bad_outcome_of_a_batch_falls_alone(open: Open) {
         trial.store.commit(batch.collect()).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(answers, [Committed::Done, Committed::Stale, Committed::Done]);
 }
+
+pub(super) async fn blocks_that_repeat_on_a_host_are_learned_from_new_articles(open: Open) {
+    let trial = begin(open).await;
+    let ask = |host: &str| Ask { frame_of: Some(host.into()), ..Ask::default() };
+    let known = async |host: &str| trial.store.lookup(ask(host)).await.unwrap().repeated;
+    assert!(known("a.example").await.is_empty(), "nothing was read yet");
+    let read = async |url: &str, text: &str| {
+        trial.submit([page(url)]).await;
+        let lease = trial.take().await;
+        let mut fact = article(lease.task.id, url, text);
+        fact.prints = vec![u64::MAX, *UrlHash::of(text).as_bytes().last().unwrap() as u64, 7];
+        let outcome = Outcome { article: Some(fact), ..then(Next::Fetched) };
+        assert_eq!(trial.commit(&lease, outcome).await, Committed::Done);
+        trial.pass(PAUSE);
+    };
+    read("https://a.example/1", "one").await;
+    read("https://a.example/2", "two").await;
+    read("https://a.example/copy", "two").await;
+    read("https://b.example/3", "three").await;
+    assert!(known("a.example").await.is_empty(), "a copy and another host do not count");
+    read("https://a.example/3", "four").await;
+    assert_eq!(known("a.example").await, [7, u64::MAX].into());
+    assert!(known("b.example").await.is_empty());
+}

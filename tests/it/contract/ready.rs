@@ -55,5 +55,6 @@ pub(super) fn article(task: TaskId, url: &str, text: &str) -> ArticleFact {
         content_hash: *UrlHash::of(text).as_bytes(),
         simhash: 0,
         fetch: None,
+        prints: vec![],
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{
     Access, Ask, Code, FeedFact, FeedState, Health, Kind, Lane, NewTask, Next, Outcome, PollPolicy,
-    Polling, Secret, Status,
+    Polling, RefetchPolicy, Secret, SourceChange, Status,
 };
 use feedmill::store::{ArticleFilter, ChannelState, SourceError};
+use feedmill_formats::article::Selectors;
 
 use super::Open;
 use super::ready::article;
@@ -35,7 +36,7 @@ pub(super) async fn how_a_source_is_asked_can_be_changed(open: Open) {
         bind: vec!["192.0.2.1".parse().unwrap()],
         ..Access::default()
     };
-    let changed = trial.store.set_access("a", access.clone()).await.unwrap();
+    let changed = trial.store.respecify("a", SourceChange::Access(access.clone())).await.unwrap();
     assert_eq!(changed.spec.access, access);
     let lease = trial.take().await;
     let cookie = lease.source.unwrap().spec.access.cookie.clone().unwrap();
@@ -46,13 +47,21 @@ pub(super) async fn how_a_source_is_asked_can_be_changed(open: Open) {
         min: Some(Duration::from_mins(1)),
         max: Some(Duration::from_hours(1)),
     };
-    let paced = trial.store.set_polling("a", polling).await.unwrap().spec;
+    let again = Some(RefetchPolicy::Interval);
+    let paced = trial.store.respecify("a", SourceChange::Pace(polling, again)).await.unwrap().spec;
     assert_eq!((paced.min_interval, paced.max_interval), (polling.min, polling.max));
     assert_eq!((paced.poll_interval, paced.poll_policy), (None, polling.policy));
-    let paced = trial.store.set_polling("a", Polling::default()).await.unwrap().spec;
-    assert_eq!((paced.poll_policy, paced.max_interval), (None, None));
+    assert_eq!(paced.refetch, again);
+    let nothing = SourceChange::Pace(Polling::default(), None);
+    let paced = trial.store.respecify("a", nothing).await.unwrap().spec;
+    assert_eq!((paced.poll_policy, paced.max_interval, paced.refetch), (None, None, None));
     assert!(paced.access.cookie.is_some(), "the rest stays");
-    let nobody = trial.store.set_access("b", access).await;
+    let selectors: Selectors = serde_json::from_str(r#"{"body": ".text, main"}"#).unwrap();
+    let change = SourceChange::Selectors(Box::new(selectors.clone()));
+    trial.store.respecify("a", change).await.unwrap();
+    let (kept, _) = trial.store.source("a").await.unwrap();
+    assert_eq!((kept.spec.selectors, kept.spec.poll_policy), (selectors, None));
+    let nobody = trial.store.respecify("b", SourceChange::Access(access)).await;
     assert!(matches!(nobody, Err(SourceError::Unknown(name)) if name == "b"));
 }
 

@@ -1,6 +1,6 @@
 //! Taking addresses in.
 
-use feedmill::model::{Code, Kind, Lane, NewTask, Next, Origin, Status};
+use feedmill::model::{Code, Kind, Lane, NewTask, Next, Origin, Refetch, Status};
 
 use super::Open;
 use super::trial::{DAY, PAUSE, TICK, a, at_priority, begin, feed, page};
@@ -210,4 +210,33 @@ pub(super) async fn a_feed_keeps_its_rhythm_whoever_gives_it_again(open: Open) {
     let task = trial.task(url).await;
     assert_eq!((task.priority, task.next_fetch_at), (9, at));
     assert!(trial.idle().await);
+}
+
+pub(super) async fn a_fetched_page_is_asked_for_again_only_after_a_change(open: Open) {
+    let trial = begin(open).await;
+    let url = "https://a.example/1";
+    trial.submit([page(url)]).await;
+    trial.end(&trial.take().await, Next::Fetched).await;
+    let fetched_at = trial.now();
+    trial.pass(PAUSE);
+    let changed = |changed, most| {
+        let refetch = Some(Refetch { changed, after: DAY, most });
+        NewTask { refetch, ..page(url) }
+    };
+    for same in [page(url), changed(fetched_at, 3), changed(trial.now(), 0)] {
+        assert_eq!(trial.submit([same]).await.raised, 0);
+        assert_eq!(trial.task(url).await.status, Status::Fetched);
+    }
+    assert_eq!(trial.submit([changed(trial.now(), 1)]).await.raised, 1);
+    let task = trial.task(url).await;
+    assert_eq!((task.status, task.next_fetch_at), (Status::Pending, fetched_at.after(DAY)));
+    assert_eq!(trial.submit([page(url)]).await.raised, 0, "and is not brought forward");
+    assert_eq!(trial.task(url).await.next_fetch_at, fetched_at.after(DAY));
+    trial.pass(DAY);
+    trial.end(&trial.take().await, Next::Fetched).await;
+    trial.pass(DAY);
+    assert_eq!(trial.submit([changed(trial.now(), 1)]).await.raised, 0, "once was enough");
+    // Somebody who wants it again, beside somebody who knows of no change.
+    assert_eq!(trial.submit([page(url), changed(trial.now(), 2)]).await.raised, 1);
+    assert_eq!(trial.task(url).await.next_fetch_at, trial.now(), "it has rested for long enough");
 }

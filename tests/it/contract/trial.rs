@@ -60,6 +60,7 @@ pub(super) fn a(kind: Kind, url: &str) -> NewTask {
         redirects: 0,
         parent: None,
         not_before: None,
+        refetch: None,
     }
 }
 

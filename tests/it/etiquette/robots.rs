@@ -88,6 +88,7 @@ async fn stale_copy(stage: &Stage) {
         redirects: 0,
         parent: None,
         not_before: Some(stage.world.clock.now().after(std::time::Duration::from_hours(3))),
+        refetch: None,
     };
     stage.world.store.submit(vec![later]).await.unwrap();
     stage.until(&format!("http://{host}/yes/2"), |task| task.status == Status::Fetched).await;
@@ -156,6 +157,7 @@ pub(super) async fn line_33_queued_pages_are_checked_against_todays_rules(mut st
             redirects: 0,
             parent: None,
             not_before: Some(now.after(std::time::Duration::from_hours(hours))),
+            refetch: None,
         });
     }
     stage.world.store.submit(batch).await.unwrap();

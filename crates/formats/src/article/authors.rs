@@ -438,7 +438,7 @@ fn before_tail(text: &str) -> &str {
 }
 
 /// The names in what a place says.
-fn names(texts: &[String], shown: bool) -> Vec<String> {
+pub(super) fn names(texts: &[String], shown: bool) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for text in texts {
         let Some(plain) = clean::plain(text).filter(|text| !text.starts_with("http")) else {

@@ -52,6 +52,7 @@ pub(super) enum Why {
     Copy,
     Title,
     Repeated,
+    Elsewhere,
 }
 
 impl Why {
@@ -63,6 +64,7 @@ impl Why {
             Self::Copy => "copy",
             Self::Title => "title",
             Self::Repeated => "repeated_on_host",
+            Self::Elsewhere => "not_selected",
         }
     }
 }
@@ -123,6 +125,9 @@ impl Verdict {
                 taken = more;
             }
         }
+        if let Some(repeated) = repeated {
+            leave_frame(sheet, repeated, &mut taken);
+        }
         let title = fold(title);
         let is_title = |text: &str| {
             !title.is_empty() && text.len() <= 2 * title.len() + TELLING && fold(text) == title
@@ -131,9 +136,7 @@ impl Verdict {
         for (index, why) in taken.iter_mut().enumerate().filter(|(_, why)| **why == Why::Taken) {
             let print = sheet.print(index);
             let text = sheet.page.text_at(index);
-            if repeated.is_some_and(|known| known.contains(&print)) {
-                *why = Why::Repeated;
-            } else if is_title(text) {
+            if is_title(text) {
                 *why = Why::Title;
             } else if text.len() >= TELLING && !seen.insert(print) {
                 *why = Why::Copy;
@@ -182,9 +185,36 @@ impl Verdict {
     }
 }
 
+/// Leaves out what stands on other pages of the host, too. A heading belongs to what follows it; and
+/// a page that is nearly all repeated is a copy of others, not their frame.
+fn leave_frame(sheet: &Sheet<'_>, repeated: &HashSet<u64>, taken: &mut [Why]) {
+    let words = |index: usize| sheet.outline.forms.get(index).map_or(0.0, |form| form.words);
+    let (mut all, mut known) = (0.0, 0.0);
+    for (index, _) in taken.iter().enumerate().filter(|(_, why)| **why == Why::Taken) {
+        all += words(index);
+        known += if repeated.contains(&sheet.print(index)) { words(index) } else { 0.0 };
+    }
+    if known > all / 2.0 {
+        return;
+    }
+    let is_heading = |index: usize| {
+        let block = sheet.page.blocks.get(index);
+        block.is_some_and(|block| sheet.page.tag_of(block).level().is_some())
+    };
+    let mut leads_on = false;
+    for (index, why) in taken.iter_mut().enumerate().rev().filter(|(_, why)| **why == Why::Taken) {
+        let is_frame = repeated.contains(&sheet.print(index));
+        if is_frame && !(is_heading(index) && leads_on) {
+            *why = Why::Repeated;
+        }
+        leads_on = *why == Why::Taken;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::observe::observe;
+    use super::super::{Evidence, extract};
     use super::*;
 
     #[test]
@@ -194,5 +224,35 @@ mod tests {
         let told = [seen.blocks.names, vec!["r0in", "r0s", "r0d"]].concat();
         assert_eq!(BLOCKS.as_ref().unwrap().names, told);
         assert_eq!(RANKER.as_ref().unwrap().names, seen.candidates.names);
+    }
+
+    #[test]
+    fn what_stands_on_many_pages_is_no_text_and_headings_lead_on() {
+        let frame = "Our reporters answer letters of readers every Friday in the town hall.";
+        let own = |n: usize, m: usize| {
+            format!(
+                "<p>On day {m} the council talked for long about bridge {n} over the river.</p>"
+            )
+        };
+        let page = |n: usize| {
+            let text: String = (1..=4).map(|m| own(n, m)).collect();
+            let rest: String = (5..=8).map(|m| own(n, m)).collect();
+            format!(
+                "<body><article><h1>Bridge {n} is built</h1>{text}<p>{frame}</p>\
+                 <h2>What happens next</h2>{rest}</article>"
+            )
+        };
+        let read = |n: usize, repeated: Option<&HashSet<u64>>| {
+            let evidence = Evidence { repeated, ..Evidence::default() };
+            extract(&page(n), "https://example.com/", &evidence).unwrap()
+        };
+        let prints = |n| read(n, None).prints.into_iter().collect::<HashSet<u64>>();
+        let repeated: HashSet<u64> = prints(1).intersection(&prints(2)).copied().collect();
+        let (before, after) = (read(3, None), read(3, Some(&repeated)));
+        assert!(before.text.contains(frame) && !after.text.contains(frame), "{}", before.text);
+        assert!(after.text.contains("What happens next") && after.text.contains("day 8"));
+        assert_eq!(before.prints, after.prints, "what is left out is still counted");
+        let own: HashSet<u64> = before.prints.iter().copied().collect();
+        assert_eq!(read(3, Some(&own)).text, before.text, "a copy keeps its text");
     }
 }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Evidence, NotArticle, Reading, body};
+use super::selectors::Parts;
+use super::{Evidence, NotArticle, Reading, body, choose};
 
 /// A container that was weighed.
 #[derive(Clone, Debug, Serialize)]
@@ -44,10 +45,12 @@ pub struct Explanation {
 /// # Errors
 /// When the page is too small or too large to be looked at.
 pub fn explain(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Explanation, NotArticle> {
-    let reading = Reading::new(html, url)?;
+    let reading = Reading::new(html, url, evidence)?;
     let sheet = reading.sheet(evidence);
     let verdict = body::judge(&sheet);
-    let why = verdict.choose(&sheet, &reading.title(evidence), evidence.repeated);
+    let parts = evidence.selectors.map(|selectors| Parts::new(&reading.tree, selectors));
+    let title = reading.title(evidence);
+    let (why, _) = choose(&reading, &sheet, &verdict, (parts.as_ref(), &title), evidence);
     let element = |node: usize| {
         reading.page.nodes.get(node).map_or_else(String::new, |node| reading.tree.selector(node.id))
     };

@@ -11,6 +11,7 @@ mod authors;
 mod body;
 mod candidates;
 mod clean;
+mod css;
 mod dates;
 mod day;
 mod declared;
@@ -28,6 +29,7 @@ pub mod observe;
 mod outline;
 mod page;
 mod render;
+mod selectors;
 mod state;
 mod tags;
 mod title;
@@ -43,6 +45,7 @@ use self::declared::Declared;
 use self::features::Sheet;
 use self::outline::Outline;
 use self::page::Page;
+use self::selectors::Parts;
 use self::title::SiteNames;
 use self::tree::Tree;
 use crate::date::Ts;
@@ -50,7 +53,9 @@ use crate::rights::Rights;
 use crate::simhash::{simhash, words};
 use crate::url::{self, Url};
 
+pub use self::css::{Selector, SelectorError};
 pub use self::markdown::markdown;
+pub use self::selectors::Selectors;
 
 /// The largest page that is looked at, in bytes.
 pub const MAX_BYTES: usize = 5 << 20;
@@ -79,6 +84,8 @@ pub struct Evidence<'a> {
     pub authors: &'a [String],
     /// Fingerprints of blocks that stand on other pages of the host, too: [`Extracted::prints`].
     pub repeated: Option<&'a HashSet<u64>>,
+    /// Where the operator says that its parts stand.
+    pub selectors: Option<&'a Selectors>,
 }
 
 /// What a page is.
@@ -145,8 +152,8 @@ pub struct Extracted {
     pub method: &'static str,
     /// How sure that is, 0 to 1.
     pub confidence: f32,
-    /// Fingerprints of the body's blocks: those that stand on many pages of a host are no part of
-    /// its articles.
+    /// Fingerprints of what was or would have been the body's blocks: those that stand on many pages
+    /// of a host are no part of its articles.
     #[serde(skip)]
     pub prints: Vec<u64>,
 }
@@ -208,15 +215,18 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(html: &str, url: &str) -> Result<Self, NotArticle> {
+    fn new(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Self, NotArticle> {
         if html.len() > MAX_BYTES {
             return Err(NotArticle::TooLarge);
         }
         if html.trim().chars().nth(MIN_CHARS - 1).is_none() {
             return Err(NotArticle::BadHtml);
         }
-        let tree = Tree::read(html).map_err(|_| NotArticle::TooLarge)?;
+        let mut tree = Tree::read(html).map_err(|_| NotArticle::TooLarge)?;
         let declared = Declared::collect(&tree);
+        if let Some(selectors) = evidence.selectors {
+            selectors.prune(&mut tree);
+        }
         let page = Page::read(&tree);
         let outline = Outline::new(&page);
         Ok(Self { declared, outline, page, tree, base: url::parse(url).ok() })
@@ -247,12 +257,18 @@ struct Body {
 /// When the page has no meaningful text, is too small or too large to be looked at, or is something
 /// else than an article.
 pub fn extract(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extracted, NotArticle> {
-    let reading = Reading::new(html, url)?;
+    let reading = Reading::new(html, url, evidence)?;
     let sheet = reading.sheet(evidence);
     let verdict = body::judge(&sheet);
-    let facts = metadata::settle(&reading.declared, &reading.page, reading.base.as_ref(), evidence);
-    let why = verdict.choose(&sheet, &facts.title, evidence.repeated);
-    let body = find(&reading, &sheet, &verdict, &why, evidence);
+    let parts = evidence.selectors.map(|selectors| Parts::new(&reading.tree, selectors));
+    let base = reading.base.as_ref();
+    let mut facts = metadata::settle(&reading.declared, &reading.page, base, evidence);
+    if let Some(parts) = &parts {
+        parts.correct(&mut facts, base);
+    }
+    let pointed = (parts.as_ref(), facts.title.as_str());
+    let (why, method) = choose(&reading, &sheet, &verdict, pointed, evidence);
+    let body = find(&reading, &sheet, &verdict, (&why, method), evidence);
     let text = body.paragraphs.join("\n\n");
     let count = words(&text).count();
     let refused = gates::refuse(
@@ -272,9 +288,10 @@ pub fn extract(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extract
     let clean_html = if body.chosen.is_empty() {
         render::plain_html(&body.paragraphs)
     } else {
-        render::html(&reading.page, &reading.tree, &body.chosen, reading.base.as_ref())
+        render::html(&reading.page, &reading.tree, &body.chosen, base)
     };
-    let abstract_ = body.paragraphs.iter().find(|paragraph| paragraph.chars().count() > 40);
+    let first = || body.paragraphs.iter().find(|paragraph| paragraph.chars().count() > 40).cloned();
+    let abstract_ = parts.as_ref().and_then(Parts::intro).or_else(first);
     let lead_image = facts.lead_image.or_else(|| first_image(&reading, &body.chosen));
     Ok(Extracted {
         language: language::of(&text).map(str::to_owned).or(facts.language),
@@ -288,7 +305,7 @@ pub fn extract(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extract
         section: facts.section,
         tags: facts.tags,
         lead_image,
-        abstract_: abstract_.map(|paragraph| clean::shorten(paragraph, ABSTRACT_CHARS)),
+        abstract_: abstract_.map(|paragraph| clean::shorten(&paragraph, ABSTRACT_CHARS)),
         html: clean_html,
         word_count: u32::try_from(count).unwrap_or(u32::MAX),
         content_hash: content_hash(&body.paragraphs),
@@ -298,9 +315,29 @@ pub fn extract(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extract
         rights: facts.rights,
         method: body.method,
         confidence: body.confidence,
-        prints: body.chosen.iter().map(|index| sheet.print(*index)).collect(),
+        prints: prints(&sheet, &why),
         text,
     })
+}
+
+/// What becomes of each block, and by what that was found.
+fn choose(
+    reading: &Reading,
+    sheet: &Sheet<'_>,
+    verdict: &Verdict,
+    (parts, title): (Option<&Parts<'_>>, &str),
+    evidence: &Evidence<'_>,
+) -> (Vec<Why>, &'static str) {
+    let mut why = verdict.choose(sheet, title, evidence.repeated);
+    let method = parts.map_or("model", |parts| parts.settle(&reading.page, &mut why));
+    (why, method)
+}
+
+/// The fingerprints of the body's blocks, and of those that are none because they stand elsewhere,
+/// too: or they would be forgotten, and taken again.
+fn prints(sheet: &Sheet<'_>, why: &[Why]) -> Vec<u64> {
+    let told = why.iter().enumerate().filter(|(_, why)| matches!(why, Why::Taken | Why::Repeated));
+    told.map(|(index, _)| sheet.print(index)).collect()
 }
 
 /// The body: the chosen blocks, or a text that the page holds without showing it.
@@ -308,7 +345,7 @@ fn find(
     reading: &Reading,
     sheet: &Sheet<'_>,
     verdict: &Verdict,
-    why: &[Why],
+    (why, method): (&[Why], &'static str),
     evidence: &Evidence<'_>,
 ) -> Body {
     let chosen = why.iter().enumerate().filter(|(_, why)| **why == Why::Taken);
@@ -320,7 +357,9 @@ fn find(
         let description = reading.declared.description().or(evidence.summary).unwrap_or_default();
         state::rescue(&shown, description, hidden)
     };
-    let few = words(&shown).take(RESCUE_WORDS).count() < RESCUE_WORDS;
+    // What the operator points at is all there is.
+    let pointed_at = method == "selectors";
+    let few = !pointed_at && words(&shown).take(RESCUE_WORDS).count() < RESCUE_WORDS;
     let declared = reading.declared.ld.body.as_deref().into_iter();
     let states = reading.declared.states.iter().filter_map(|id| reading.tree.first_child(*id));
     let found = if few {
@@ -341,7 +380,8 @@ fn find(
         Some((paragraphs, method)) => {
             Body { chosen: Vec::new(), paragraphs, method, confidence: 0.8 }
         }
-        None => Body { chosen, paragraphs, method: "model", confidence },
+        None if pointed_at => Body { chosen, paragraphs, method, confidence: 1.0 },
+        None => Body { chosen, paragraphs, method, confidence },
     }
 }
 

@@ -41,8 +41,8 @@ pub struct Observed {
 /// Observes a page; nothing when it cannot be read.
 #[must_use]
 pub fn observe(html: &str, url: &str) -> Observed {
-    let Ok(reading) = Reading::new(html, url) else { return Observed::default() };
     let evidence = Evidence::default();
+    let Ok(reading) = Reading::new(html, url, &evidence) else { return Observed::default() };
     let sheet = reading.sheet(&evidence);
     let mut row = Row::new(Some(Vec::new()));
     let mut observed = Observed { title: reading.title(&evidence), ..Observed::default() };

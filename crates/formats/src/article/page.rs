@@ -22,6 +22,8 @@ const MAX_BLOCKS: usize = 40_000;
 /// The most hints of one kind that are kept.
 const MAX_HINTS: usize = 60;
 const MAX_IMAGES: usize = 1_000;
+/// The most of a heading, in bytes: more than any rule for titles allows.
+const MAX_HEADING: usize = 2_000;
 
 /// A block-level element.
 #[derive(Debug)]
@@ -256,7 +258,7 @@ impl<'a> Reader<'a> {
                 self.flush();
                 self.open(id, kind, attrs);
                 if tag == Tag::H1 && self.page.headings.len() < MAX_HINTS {
-                    let text = self.tree.text(id, 500, false);
+                    let text = self.tree.text(id, MAX_HEADING, false);
                     self.page.headings.push((text, self.page.blocks.len()));
                 }
                 if !attrs.is_empty() {

@@ -132,6 +132,15 @@ impl Tree {
         self.node(id)?.next.map(widen)
     }
 
+    pub(super) fn previous_sibling(&self, id: Id) -> Option<Id> {
+        self.node(id)?.previous.map(widen)
+    }
+
+    /// Takes a node out of the document.
+    pub(super) fn remove(&mut self, id: Id) {
+        unlink(&mut self.0, id);
+    }
+
     pub(super) fn children(&self, id: Id) -> impl Iterator<Item = Id> {
         std::iter::successors(self.first_child(id), |child| self.next_sibling(*child))
     }
@@ -353,23 +362,27 @@ impl Builder {
     }
 
     fn detach(&self, id: Id) {
-        let mut nodes = self.nodes.borrow_mut();
-        let Some(node) = nodes.get_mut(id) else { return };
-        let (parent, previous, next) = (node.parent.take(), node.previous.take(), node.next.take());
-        match previous.and_then(|previous| nodes.get_mut(widen(previous))) {
-            Some(node) => node.next = next,
-            None => {
-                if let Some(node) = parent.and_then(|parent| nodes.get_mut(widen(parent))) {
-                    node.first = next;
-                }
+        unlink(&mut self.nodes.borrow_mut(), id);
+    }
+}
+
+/// Takes a node out of where it stands.
+fn unlink(nodes: &mut [Node], id: Id) {
+    let Some(node) = nodes.get_mut(id) else { return };
+    let (parent, previous, next) = (node.parent.take(), node.previous.take(), node.next.take());
+    match previous.and_then(|previous| nodes.get_mut(widen(previous))) {
+        Some(node) => node.next = next,
+        None => {
+            if let Some(node) = parent.and_then(|parent| nodes.get_mut(widen(parent))) {
+                node.first = next;
             }
         }
-        match next.and_then(|next| nodes.get_mut(widen(next))) {
-            Some(node) => node.previous = previous,
-            None => {
-                if let Some(node) = parent.and_then(|parent| nodes.get_mut(widen(parent))) {
-                    node.last = previous;
-                }
+    }
+    match next.and_then(|next| nodes.get_mut(widen(next))) {
+        Some(node) => node.previous = previous,
+        None => {
+            if let Some(node) = parent.and_then(|parent| nodes.get_mut(widen(parent))) {
+                node.last = previous;
             }
         }
     }
