@@ -16,7 +16,7 @@ mod source;
 mod task;
 
 pub use access::{Access, Auth};
-pub use article::{Article, ArticleFact, ArticleId, ArticleRow};
+pub use article::{Article, ArticleFact, ArticleId, ArticleRow, Change, Near, PastForm, Revision};
 pub use code::{Class, Code};
 pub use entry::{Enclosure, Entry, EntryFact, EntryId, EntryRow, Person};
 pub use event::{Event, EventKind, NewEvent};

@@ -7,6 +7,7 @@
 pub mod apply;
 mod events;
 mod forms;
+pub mod near;
 pub mod postgres;
 mod prints;
 mod raw;
@@ -22,8 +23,8 @@ use crate::frontier::{
 };
 use crate::model::{
     ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, Lane,
-    Lease, LeaseId, NewSource, NewTask, Outcome, RobotsState, Source, SourceChange, SourceId, Task,
-    TaskId, Ts, Warned,
+    Lease, LeaseId, NewSource, NewTask, Outcome, PastForm, Revision, RobotsState, Source,
+    SourceChange, SourceId, Task, TaskId, Ts, Warned,
 };
 
 pub use events::EventFilter;
@@ -33,6 +34,9 @@ pub use sqlite::SqliteStore;
 
 /// Discoveries that go into one commit at the most; more go ahead in chunks.
 pub const MAX_DISCOVERED: usize = 2_000;
+
+/// Copies of an article that are told at the most.
+pub const MAX_COPIES: i64 = 1_000;
 
 /// A lease with what came of it.
 #[derive(Clone, Debug)]
@@ -223,6 +227,20 @@ pub trait Store: Frontier {
 
     /// An article and its text.
     async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError>;
+
+    /// An article and all that tell the same with the same words, in the order in which we had
+    /// them, [`MAX_COPIES`] at the most; nothing when there is no such article.
+    async fn copies(&self, id: ArticleId) -> Result<Vec<ArticleRow>, DbError>;
+
+    /// All forms that an article has had, the first one first; nothing when there is no such article.
+    async fn revisions(&self, id: ArticleId) -> Result<Vec<Revision>, DbError>;
+
+    /// A form of an article that another one followed, with its text.
+    async fn past(
+        &self,
+        id: ArticleId,
+        revision: u32,
+    ) -> Result<Option<(PastForm, String)>, DbError>;
 
     /// Entries of a feed whose kept form came with that fetch or a later one, each with its fetch.
     async fn entries_since(

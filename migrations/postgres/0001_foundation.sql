@@ -167,12 +167,20 @@ CREATE TABLE article(
   content_hash bytea NOT NULL,
   simhash bigint NOT NULL,
   duplicate_of bytea,
+  site text NOT NULL,              -- registrable domain of its address
+  cluster bytea,                   -- the first of the copies that it is one of, when it is another
+  nearest bytea,                   -- the one of them that it was nearest to
+  share integer,                   -- of text in common with that one, in thousandths
+  wire integer,                    -- 1 = these copies are at several sites
+  sketch bytea,                    -- what its text is compared by
   revision integer NOT NULL,
   first_seen bigint NOT NULL,
   last_seen bigint NOT NULL,
   fetch_id bytea,
   body text NOT NULL);             -- Article as JSON, without its text
-CREATE INDEX article_content ON article(content_hash);
+-- Whoever has a text of its own comes before its copies.
+CREATE INDEX article_content ON article(content_hash, duplicate_of NULLS FIRST, row);
+CREATE INDEX article_cluster ON article(cluster) WHERE cluster IS NOT NULL;
 CREATE INDEX article_source ON article(source_id, first_seen);
 CREATE INDEX article_seen ON article(first_seen);
 CREATE TABLE article_text(row bigint PRIMARY KEY, zstd bytea NOT NULL);
@@ -180,6 +188,26 @@ ALTER TABLE article_text ALTER zstd SET STORAGE EXTERNAL;  -- it is compressed a
 
 -- Which blocks of text stand on many pages of a host (see store/prints.rs).
 CREATE TABLE host_prints(host text PRIMARY KEY, prints bytea NOT NULL);
+
+-- The keys that near-duplicates of an article are found by (see store/near.rs). Those of its past
+-- forms stay: copies of these lead to it as well.
+CREATE TABLE article_key(
+  key bigint NOT NULL, row bigint NOT NULL, PRIMARY KEY(key, row));
+
+-- Forms of articles that another one followed, and what made the next one of them.
+CREATE TABLE article_revision(
+  row bigint NOT NULL,
+  revision integer NOT NULL,
+  until bigint NOT NULL,           -- when the next one came
+  content_hash bytea NOT NULL,
+  fetch_id bytea,
+  added bigint NOT NULL,           -- words
+  removed bigint NOT NULL,
+  silent integer NOT NULL,         -- 1 = the page kept its date
+  body text NOT NULL,
+  zstd bytea NOT NULL,
+  PRIMARY KEY(row, revision));
+ALTER TABLE article_revision ALTER zstd SET STORAGE EXTERNAL;
 
 CREATE TABLE "fetch"(
   id bytea PRIMARY KEY,
@@ -254,6 +282,8 @@ DROP VIEW url_frontier;
 DROP TABLE sink;
 DROP TABLE event;
 DROP TABLE "fetch";
+DROP TABLE article_revision;
+DROP TABLE article_key;
 DROP TABLE host_prints;
 DROP TABLE article_text;
 DROP TABLE article;

@@ -155,18 +155,45 @@ CREATE TABLE article(
   content_hash BLOB NOT NULL,
   simhash INTEGER NOT NULL,
   duplicate_of BLOB,
+  site TEXT NOT NULL,              -- registrable domain of its address
+  cluster BLOB,                    -- the first of the copies that it is one of, when it is another
+  nearest BLOB,                    -- the one of them that it was nearest to
+  share INTEGER,                   -- of text in common with that one, in thousandths
+  wire INTEGER,                    -- 1 = these copies are at several sites
+  sketch BLOB,                     -- what its text is compared by
   revision INTEGER NOT NULL,
   first_seen INTEGER NOT NULL,
   last_seen INTEGER NOT NULL,
   fetch_id BLOB,
   body TEXT NOT NULL);             -- Article as JSON, without its text
-CREATE INDEX article_content ON article(content_hash);
+-- Whoever has a text of its own comes before its copies.
+CREATE INDEX article_content ON article(content_hash, duplicate_of);
+CREATE INDEX article_cluster ON article(cluster) WHERE cluster IS NOT NULL;
 CREATE INDEX article_source ON article(source_id, first_seen);
 CREATE INDEX article_seen ON article(first_seen);
 CREATE TABLE article_text(row INTEGER PRIMARY KEY, zstd BLOB NOT NULL);
 
 -- Which blocks of text stand on many pages of a host (see store/prints.rs).
 CREATE TABLE host_prints(host TEXT PRIMARY KEY, prints BLOB NOT NULL) WITHOUT ROWID;
+
+-- The keys that near-duplicates of an article are found by (see store/near.rs). Those of its past
+-- forms stay: copies of these lead to it as well.
+CREATE TABLE article_key(
+  key INTEGER NOT NULL, row INTEGER NOT NULL, PRIMARY KEY(key, row)) WITHOUT ROWID;
+
+-- Forms of articles that another one followed, and what made the next one of them.
+CREATE TABLE article_revision(
+  row INTEGER NOT NULL,
+  revision INTEGER NOT NULL,
+  until INTEGER NOT NULL,          -- when the next one came
+  content_hash BLOB NOT NULL,
+  fetch_id BLOB,
+  added INTEGER NOT NULL,          -- words
+  removed INTEGER NOT NULL,
+  silent INTEGER NOT NULL,         -- 1 = the page kept its date
+  body TEXT NOT NULL,
+  zstd BLOB NOT NULL,
+  PRIMARY KEY(row, revision));
 
 CREATE TABLE fetch(
   id BLOB PRIMARY KEY,
@@ -239,6 +266,8 @@ DROP VIEW url_frontier;
 DROP TABLE sink;
 DROP TABLE event;
 DROP TABLE fetch;
+DROP TABLE article_revision;
+DROP TABLE article_key;
 DROP TABLE host_prints;
 DROP TABLE article_text;
 DROP TABLE article;

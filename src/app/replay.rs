@@ -23,6 +23,7 @@ use crate::model::{
     ArticleFact, EntryFact, EntryId, Exchange, FetchId, FetchRecord, Headers, Kind, Known, Lease,
     LeaseId, Outcome, Response, Source, Task, Ts, UrlHash, Validators,
 };
+use crate::store::near::Company;
 use crate::store::{Reread, Store, apply};
 
 /// Tasks that are looked up at a time.
@@ -396,7 +397,7 @@ impl Replay {
             changes.kept.1 += 1;
             changes.count_kept(kept);
         }
-        if apply::article_again(before.clone(), None, fact, at, at).is_none() {
+        if apply::article_again(before.clone(), &Company::default(), fact, at, at).is_none() {
             return Ok(());
         }
         match before.zip(kept) {

@@ -1,14 +1,17 @@
 //! `feedmill article`: what was read.
 
+mod past;
+
 use clap::Subcommand;
 use feedmill_formats::rights::Rights;
+use feedmill_formats::simhash::simhash;
 use serde_json::{Value, json};
 
 use super::out::Out;
 use super::{Context, Failure, text};
 use crate::config::Span;
-use crate::model::{Article, ArticleId, ArticleRow, Ts};
-use crate::store::ArticleFilter;
+use crate::model::{Article, ArticleId, ArticleRow, Near, PastForm, Ts};
+use crate::store::{ArticleFilter, Store};
 
 /// Lists and shows what was read
 #[derive(Debug, Subcommand)]
@@ -16,6 +19,21 @@ pub(super) enum Command {
     List(List),
     /// Shows an article with its text
     Show {
+        /// Its id (64 hex digits) or address
+        #[arg(value_name = "ID|URL")]
+        article: String,
+        /// The form that it had, as `feedmill article revisions` numbers them
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        revision: Option<u32>,
+    },
+    /// Lists all that tell the same as an article with the same words, and who had it first
+    Copies {
+        /// Its id (64 hex digits) or address
+        #[arg(value_name = "ID|URL")]
+        article: String,
+    },
+    /// Lists the forms that an article has had, and how each differs from the one before
+    Revisions {
         /// Its id (64 hex digits) or address
         #[arg(value_name = "ID|URL")]
         article: String,
@@ -89,7 +107,9 @@ pub(super) fn window(
 pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::List(args) => list(args, context).await,
-        Command::Show { article } => show(article, context).await,
+        Command::Show { article, revision } => show(article, *revision, context).await,
+        Command::Copies { article } => past::copies(article, context).await,
+        Command::Revisions { article } => past::revisions(article, context).await,
     }
 }
 
@@ -156,23 +176,38 @@ fn page(
     told
 }
 
-async fn show(wanted: &str, context: &Context) -> Result<(), Failure> {
+/// The article that somebody means by its id or address.
+fn meant(wanted: &str, store: &dyn Store) -> Result<ArticleId, Failure> {
+    wanted.parse::<ArticleId>().or_else(|_| {
+        let message = "neither an id of 64 hex digits nor an address";
+        let address = feedmill_formats::url::parse(wanted).map_err(|error| {
+            Failure::usage(error.code(), format!("`{wanted}` is {message}: {error}"))
+        })?;
+        Ok(ArticleId::of(&feedmill_formats::url::key(&address, &store.rules().key)))
+    })
+}
+
+fn unknown(wanted: &str) -> Failure {
+    let message = format!("no article is kept as `{wanted}`: `feedmill article list` shows all");
+    Failure::failed("unknown_article", message)
+}
+
+async fn show(wanted: &str, revision: Option<u32>, context: &Context) -> Result<(), Failure> {
     let store = context.store().await?;
-    let id = match wanted.parse::<ArticleId>() {
-        Ok(id) => id,
-        Err(_) => {
-            let message = "neither an id of 64 hex digits nor an address";
-            let address = feedmill_formats::url::parse(wanted).map_err(|error| {
-                Failure::usage(error.code(), format!("`{wanted}` is {message}: {error}"))
-            })?;
-            ArticleId::of(&feedmill_formats::url::key(&address, &store.rules().key))
-        }
-    };
-    let Some((article, body)) = store.article(id).await? else {
-        let message =
-            format!("no article is kept as `{wanted}`: `feedmill article list` shows all");
-        return Err(Failure::failed("unknown_article", message));
-    };
+    let id = meant(wanted, &*store)?;
+    let (mut article, mut body) = store.article(id).await?.ok_or_else(|| unknown(wanted))?;
+    if let Some(revision) = revision.filter(|revision| *revision != article.revision) {
+        let Some((form, text)) = store.past(id, revision).await? else {
+            let message = format!(
+                "there is no revision {revision} of it: `feedmill article revisions {wanted}` lists them"
+            );
+            return Err(Failure::failed("unknown_revision", message));
+        };
+        let PastForm { revision, article: read, content_hash, fetch, .. } = form;
+        let simhash = simhash(&text);
+        article = ArticleRow { revision, article: read, content_hash, simhash, fetch, ..article };
+        body = text;
+    }
     let mut value = json!(article);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("text".to_owned(), json!(body));
@@ -201,6 +236,7 @@ fn head(row: &ArticleRow) -> String {
         ("words", Some(row.article.word_count.to_string())),
         ("revision", revision),
         ("same as", row.duplicate_of.map(|id| id.to_string())),
+        ("copy", row.near.as_ref().map(Near::reason)),
         ("first seen", Some(row.first_seen.to_string())),
     ];
     let lines = lines

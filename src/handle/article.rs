@@ -4,6 +4,7 @@ use feedmill_formats::article::{self, Evidence, NotArticle, Selectors};
 use feedmill_formats::charset::{self, Markup};
 use feedmill_formats::rights::Rights;
 use feedmill_formats::robots::Robots;
+use feedmill_formats::sketch::Sketch;
 use feedmill_formats::{sniff, url as web};
 
 use super::{Carried, Failure, House, fail, refetch, verdict};
@@ -145,6 +146,7 @@ pub(super) fn decide(
         id,
         task: task.id,
         source: task.source,
+        sketch: Sketch::of(&found.text),
         text: found.text,
         content_hash: found.content_hash,
         simhash: found.simhash,

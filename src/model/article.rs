@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use feedmill_formats::rights::Rights;
+use feedmill_formats::sketch::Sketch;
 
 use super::{FetchId, SourceId, TaskId, Ts, UrlHash};
 
@@ -52,6 +53,78 @@ pub struct Article {
     pub rights: Rights,
 }
 
+/// What an article has in common with one that we had before it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Near {
+    /// The first article that we had of all that tell the same with the same words.
+    pub cluster: ArticleId,
+    /// The one among them that is nearest to it.
+    pub nearest: ArticleId,
+    /// The part of the shorter text of the two that is in the other one as well, 0 to 1.
+    pub share: f64,
+    /// The words are at several publishers' sites: they come from an agency, or were copied.
+    pub wire: bool,
+}
+
+impl Near {
+    /// Why it is taken for a copy.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let others = if self.wire { "at several publishers" } else { "at one publisher" };
+        format!("{:.0} % of the text is in {} as well, {others}", self.share * 100.0, self.nearest)
+    }
+}
+
+/// How a text became another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Words put in.
+    pub added: u32,
+    /// Words taken out.
+    pub removed: u32,
+    /// The page does not say that it was changed: its own date stayed as it was.
+    pub silent: bool,
+}
+
+/// A form of an article that another one followed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastForm {
+    /// Its number.
+    pub revision: u32,
+    /// When the next one came.
+    pub until: Ts,
+    /// What was read.
+    pub article: Article,
+    /// SHA-256 of the normalised text.
+    pub content_hash: [u8; 32],
+    /// The fetch that brought it.
+    pub fetch: Option<FetchId>,
+    /// What made the next one of it.
+    pub change: Change,
+}
+
+/// One of the forms that an article has had.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Revision {
+    /// 1 for the first one.
+    pub revision: u32,
+    /// When it came.
+    pub seen: Ts,
+    /// Its headline.
+    pub title: Option<String>,
+    /// When the page said that it was changed.
+    pub updated: Option<Ts>,
+    /// Words in its text.
+    pub word_count: u32,
+    /// SHA-256 of its normalised text.
+    #[serde(serialize_with = "hex32")]
+    pub content_hash: [u8; 32],
+    /// What made it of the one before.
+    pub change: Option<Change>,
+    /// The fetch that brought it.
+    pub fetch: Option<FetchId>,
+}
+
 /// What a fetch tells about an article.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArticleFact {
@@ -67,8 +140,10 @@ pub struct ArticleFact {
     pub text: String,
     /// SHA-256 of the normalised text.
     pub content_hash: [u8; 32],
-    /// For near-duplicates.
+    /// A fingerprint of the text.
     pub simhash: u64,
+    /// For near-duplicates.
+    pub sketch: Sketch,
     /// The fetch that brought it.
     pub fetch: Option<FetchId>,
     /// Fingerprints of its blocks.
@@ -91,10 +166,12 @@ pub struct ArticleRow {
     /// SHA-256 of the normalised text.
     #[serde(serialize_with = "hex32")]
     pub content_hash: [u8; 32],
-    /// For near-duplicates.
+    /// A fingerprint of the text.
     pub simhash: u64,
     /// The first article with this very text, when it is not this one.
     pub duplicate_of: Option<ArticleId>,
+    /// The copies that it is one of, when we had another one before it.
+    pub near: Option<Near>,
     /// 1 for the first form, one more with every change of text.
     pub revision: u32,
     /// When we first had it.

@@ -23,6 +23,8 @@ named! {
         ArticleFailed = 13 "article.failed",
         /// An article was taken down.
         ArticleWithdrawn = 14 "article.withdrawn",
+        /// A fetch brought much less of an article than is kept, and that stays.
+        ArticleThin = 15 "article.thin",
         /// A source is no longer followed, or a channel of it only probed, or given up.
         SourceDisabled = 20 "source.disabled",
         /// A source, or a channel of it, is followed again.

@@ -3,14 +3,18 @@
 //! Both backends call these inside their commit, so that two tasks that bring the same thing at
 //! the same time still give one row and one event.
 
+mod article;
+
 use feedmill_formats::robots::Robots;
 use feedmill_formats::url as web;
 use serde_json::json;
 
 use crate::model::{
-    ArticleFact, ArticleId, ArticleRow, Code, EntryFact, EntryRow, EventKind, FetchId, NewEvent,
-    RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
+    Code, EntryFact, EntryRow, EventKind, FetchId, NewEvent, RobotsFact, SourceId, Task, TaskId,
+    Ts, Verdict,
 };
+
+pub use article::{Form, Kept, article, article_again, is_news};
 
 /// What a poll's fact does to an entry.
 #[must_use]
@@ -38,46 +42,6 @@ pub fn entry(
         fetch: fact.fetch,
     };
     let event = kind.map(|kind| entry_event(kind, &row, source, at));
-    (row, event)
-}
-
-/// What a fetch's fact does to an article. `twin` is the first other article with this very text.
-#[must_use]
-pub fn article(
-    previous: Option<ArticleRow>,
-    twin: Option<ArticleId>,
-    fact: &ArticleFact,
-    at: Ts,
-) -> (ArticleRow, Option<NewEvent>) {
-    let kind = match &previous {
-        None if twin.is_some() => Some(EventKind::ArticleDuplicate),
-        None => Some(EventKind::ArticleNew),
-        Some(row) if row.content_hash != fact.content_hash => Some(EventKind::ArticleUpdated),
-        Some(_) => None,
-    };
-    let (first_seen, revision, task_id, source) =
-        previous.as_ref().map_or((at, 1, fact.task, fact.source), |row| {
-            let changed = u32::from(row.content_hash != fact.content_hash);
-            (row.first_seen, row.revision + changed, row.task_id, row.source.or(fact.source))
-        });
-    let duplicate_of = match previous {
-        Some(row) if row.content_hash == fact.content_hash => row.duplicate_of,
-        _ => twin,
-    };
-    let row = ArticleRow {
-        id: fact.id,
-        task_id,
-        source,
-        article: fact.article.clone(),
-        content_hash: fact.content_hash,
-        simhash: fact.simhash,
-        duplicate_of,
-        revision,
-        first_seen,
-        last_seen: at,
-        fetch: fact.fetch,
-    };
-    let event = kind.map(|kind| article_event(kind, &row, at));
     (row, event)
 }
 
@@ -122,33 +86,6 @@ pub fn entry_again(
     Some((row, event))
 }
 
-/// The same for an article and its text; every difference is a revision.
-#[must_use]
-pub fn article_again(
-    previous: Option<(ArticleRow, String)>,
-    twin: Option<ArticleId>,
-    fact: &ArticleFact,
-    at: Ts,
-    now: Ts,
-) -> Option<(ArticleRow, NewEvent)> {
-    let Some((before, text)) = previous else {
-        let (row, event) = article(None, twin, fact, at);
-        let event = article_event(event?.kind, &row, now);
-        return Some((row, event));
-    };
-    let is_same = before.article == fact.article
-        && text == fact.text
-        && (before.content_hash, before.simhash) == (fact.content_hash, fact.simhash);
-    if is_same || is_later(before.fetch, fact.fetch) {
-        return None;
-    }
-    let (revision, last_seen) = (before.revision + 1, before.last_seen);
-    let (row, _) = article(Some(before), twin, fact, at);
-    let row = ArticleRow { revision, last_seen, ..row };
-    let event = article_event(EventKind::ArticleUpdated, &row, now);
-    Some((row, event))
-}
-
 /// Whether the fetch of what is kept was made after another; ids begin with their time.
 fn is_later(kept: Option<FetchId>, other: Option<FetchId>) -> bool {
     let ms = |id: FetchId| id.as_u128() >> 80;
@@ -165,24 +102,6 @@ fn entry_event(kind: EventKind, row: &EntryRow, source: Option<SourceId>, at: Ts
             "feed_id": row.feed_id,
             "published": row.entry.published,
             "canonical_link": row.entry.canonical_link,
-            "raw_refs": row.fetch.iter().map(|id| json!({"fetch_id": id})).collect::<Vec<_>>(),
-            "ingested_at": at,
-        }),
-    }
-}
-
-fn article_event(kind: EventKind, row: &ArticleRow, at: Ts) -> NewEvent {
-    NewEvent {
-        kind,
-        subject: row.id.to_string(),
-        source: row.source,
-        payload: json!({
-            "article_id": row.id,
-            "url": row.article.url,
-            "title": row.article.title,
-            "published": row.article.published,
-            "revision": row.revision,
-            "duplicate_of": row.duplicate_of,
             "raw_refs": row.fetch.iter().map(|id| json!({"fetch_id": id})).collect::<Vec<_>>(),
             "ingested_at": at,
         }),
@@ -213,9 +132,11 @@ pub fn poisoned(task: &Task) -> Vec<NewEvent> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use feedmill_formats::sketch::Sketch;
+
     use super::*;
-    use crate::model::{Article, Entry, EntryId, UrlHash};
+    use crate::model::{Article, ArticleFact, Entry, EntryId, UrlHash};
 
     fn entry_fact(title: &str) -> EntryFact {
         let feed = TaskId(1);
@@ -255,7 +176,7 @@ mod tests {
         assert_eq!(row.first_seen, at(1));
     }
 
-    fn article_fact(url: &str, text: &str) -> ArticleFact {
+    pub(in crate::store) fn article_fact(url: &str, text: &str) -> ArticleFact {
         ArticleFact {
             id: UrlHash::of(url),
             task: TaskId(7),
@@ -281,27 +202,10 @@ mod tests {
             text: text.into(),
             content_hash: *UrlHash::of(text).as_bytes(),
             simhash: 0,
+            sketch: Sketch::of(text),
             fetch: None,
             prints: vec![],
         }
-    }
-
-    #[test]
-    fn an_article_is_new_or_a_copy_and_changes_by_revisions() {
-        let at = Ts::from_ms(1);
-        let fact = article_fact("https://a/1", "text");
-        let (row, event) = article(None, None, &fact, at);
-        assert_eq!(event.unwrap().kind, EventKind::ArticleNew);
-        let (same, event) = article(Some(row.clone()), None, &fact, at);
-        assert!(event.is_none());
-        assert_eq!(same.revision, 1);
-        let (changed, event) =
-            article(Some(row.clone()), None, &article_fact("https://a/1", "t2"), at);
-        assert_eq!(event.unwrap().kind, EventKind::ArticleUpdated);
-        assert_eq!(changed.revision, 2);
-        let (copy, event) = article(None, Some(row.id), &article_fact("https://b/1", "text"), at);
-        assert_eq!(event.unwrap().kind, EventKind::ArticleDuplicate);
-        assert_eq!(copy.duplicate_of, Some(row.id));
     }
 
     #[test]
@@ -324,15 +228,5 @@ mod tests {
         let mut dated = fact("b", late);
         dated.entry.published = Some(at(500));
         assert!(again(Some(row), dated).is_some());
-
-        let fact = |text: &str, fetch| ArticleFact { fetch, ..article_fact("https://a/1", text) };
-        let again = |row, fact| article_again(row, None, &fact, at(1_000), at(9));
-        let (row, event) = again(None, fact("one", early)).unwrap();
-        assert_eq!((event.kind, row.revision), (EventKind::ArticleNew, 1));
-        let kept = Some((row.clone(), "one".to_owned()));
-        assert!(again(kept.clone(), fact("one", early)).is_none());
-        let (row, event) = again(kept, fact("two", late)).unwrap();
-        assert_eq!((event.kind, row.revision), (EventKind::ArticleUpdated, 2));
-        assert!(again(Some((row, "two".to_owned())), fact("one", early)).is_none());
     }
 }

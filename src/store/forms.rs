@@ -2,14 +2,15 @@
 //! both backends.
 
 use feedmill_formats::decode;
+use feedmill_formats::sketch::Sketch;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::PriceNote;
 use crate::db::DbError;
 use crate::model::{
-    Entry, EntryId, EventKind, Evidence, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin,
-    Source, SourceId, UrlHash, Warned,
+    Article, ArticleRow, Change, Entry, EntryId, EventKind, Evidence, FetchId, Kind, LinkedEntry,
+    NewEvent, NewSource, NewTask, Origin, PastForm, Revision, Source, SourceId, Ts, UrlHash, Warned,
 };
 
 /// How hard article texts are compressed.
@@ -73,6 +74,48 @@ pub(super) fn unpack(packed: &[u8]) -> Result<String, DbError> {
     let corrupt = |value: String| DbError::Corrupt { what: "article text", value };
     let text = decode::unzstd(packed, TEXT_LIMIT).map_err(|error| corrupt(error.to_string()))?;
     String::from_utf8(text).map_err(|error| corrupt(error.to_string()))
+}
+
+/// An article's sketch from what is kept.
+pub(super) fn sketch(bytes: Option<&[u8]>) -> Result<Sketch, DbError> {
+    let bytes = bytes.unwrap_or_default();
+    let value = || format!("{} bytes", bytes.len());
+    Sketch::from_bytes(bytes).ok_or_else(|| DbError::Corrupt { what: "sketch", value: value() })
+}
+
+/// A share as it is kept, in thousandths.
+pub(super) fn from_share(share: f64) -> i32 {
+    (share * 1_000.0).round() as i32
+}
+
+/// A share from what is kept.
+pub(super) fn to_share(thousandths: i32) -> f64 {
+    f64::from(thousandths) / 1_000.0
+}
+
+/// All forms of an article, the first one first, from those that another one followed.
+pub(super) fn history(now: ArticleRow, past: Vec<PastForm>) -> Vec<Revision> {
+    let (mut seen, mut change) = (now.first_seen, None);
+    let mut forms = Vec::with_capacity(past.len() + 1);
+    for form in past {
+        let PastForm { revision, until, article, content_hash, fetch, change: next } = form;
+        forms.push(revised(revision, seen, change, article, content_hash, fetch));
+        (seen, change) = (until, Some(next));
+    }
+    forms.push(revised(now.revision, seen, change, now.article, now.content_hash, now.fetch));
+    forms
+}
+
+fn revised(
+    revision: u32,
+    seen: Ts,
+    change: Option<Change>,
+    article: Article,
+    content_hash: [u8; 32],
+    fetch: Option<FetchId>,
+) -> Revision {
+    let Article { title, updated, word_count, .. } = article;
+    Revision { revision, seen, title, updated, word_count, content_hash, change, fetch }
 }
 
 /// Entries of a feed with one date that are looked at: those that say no more than the day have many.

@@ -1,5 +1,6 @@
 //! The store on PostgreSQL, shared by several processes.
 
+mod article;
 mod commit;
 mod keep;
 mod log;
@@ -25,7 +26,7 @@ use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
     ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, NewSource,
-    RobotsState, Source, SourceChange, TaskId,
+    PastForm, Revision, RobotsState, Source, SourceChange, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -159,11 +160,27 @@ impl Store for PgStore {
     }
 
     async fn articles(&self, filter: ArticleFilter) -> Result<Vec<(i64, ArticleRow)>, DbError> {
-        read::articles(&self.db, &filter).await
+        article::list(&self.db, &filter).await
     }
 
     async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError> {
-        read::article(&self.db, id).await
+        article::with_text(&self.db.client().await?, id).await
+    }
+
+    async fn copies(&self, id: ArticleId) -> Result<Vec<ArticleRow>, DbError> {
+        article::copies(&self.db, id).await
+    }
+
+    async fn revisions(&self, id: ArticleId) -> Result<Vec<Revision>, DbError> {
+        article::revisions(&self.db, id).await
+    }
+
+    async fn past(
+        &self,
+        id: ArticleId,
+        revision: u32,
+    ) -> Result<Option<(PastForm, String)>, DbError> {
+        article::past(&self.db, id, revision).await
     }
 
     async fn entries_since(

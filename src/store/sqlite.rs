@@ -1,5 +1,6 @@
 //! The store in the embedded database.
 
+mod article;
 mod commit;
 mod lookup;
 mod prints;
@@ -23,7 +24,7 @@ use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
     ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, NewSource,
-    RobotsState, Source, SourceChange, TaskId,
+    PastForm, Revision, RobotsState, Source, SourceChange, TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -138,11 +139,27 @@ impl Store for SqliteStore {
     }
 
     async fn articles(&self, filter: ArticleFilter) -> Result<Vec<(i64, ArticleRow)>, DbError> {
-        self.db.read(move |conn| read::articles(conn, &filter)).await
+        self.db.read(move |conn| article::list(conn, &filter)).await
     }
 
     async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError> {
-        self.db.read(move |conn| read::article_with_text(conn, id)).await
+        self.db.read(move |conn| article::with_text(conn, id)).await
+    }
+
+    async fn copies(&self, id: ArticleId) -> Result<Vec<ArticleRow>, DbError> {
+        self.db.read(move |conn| article::copies(conn, id)).await
+    }
+
+    async fn revisions(&self, id: ArticleId) -> Result<Vec<Revision>, DbError> {
+        self.db.read(move |conn| article::revisions(conn, id)).await
+    }
+
+    async fn past(
+        &self,
+        id: ArticleId,
+        revision: u32,
+    ) -> Result<Option<(PastForm, String)>, DbError> {
+        self.db.read(move |conn| article::past(conn, id, revision)).await
     }
 
     async fn entries_since(

@@ -7,6 +7,7 @@
 mod admin;
 mod claim;
 mod commit;
+mod copies;
 mod crowd;
 mod due;
 mod events;
@@ -278,6 +279,16 @@ macro_rules! contract {
                 sources_leave_their_trace,
                 an_entry_is_deleted_once_until_it_is_there_again,
                 the_log_is_read_by_kind_time_source_and_from_its_end,
+            }
+            copies {
+                the_same_words_at_several_publishers_are_one_cluster,
+                copies_of_one_batch_find_each_other,
+                an_index_finds_a_copy_among_many_others,
+                a_text_whose_first_article_changed_still_has_its_copies,
+                a_change_keeps_the_form_before_it,
+                a_silent_edit_is_told,
+                a_thin_page_leaves_the_text_and_is_told_once,
+                what_is_read_again_keeps_the_form_before_it,
             }
             due {
                 nothing_is_due_in_an_empty_frontier,

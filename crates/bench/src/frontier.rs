@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
     }
 }
 
-fn rules(delay: Duration) -> Rules {
+pub(crate) fn rules(delay: Duration) -> Rules {
     Rules {
         key: KeyRules::default(),
         delay,

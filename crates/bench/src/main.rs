@@ -3,6 +3,7 @@
 //! Machines are noisy, so figures are ratios or counts per CPU-second of this process. Nothing here
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
+mod duplicates;
 mod extract;
 mod features;
 mod fetch;
@@ -34,6 +35,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
+    /// Near-duplicates: a made-up press with truth, brought into a store that knows many others
+    #[command(alias = "dedup")]
+    Duplicates(duplicates::Args),
     /// Fetching: pages per CPU-second, asked for and archived, beside a bare loop
     Fetch(fetch::Args),
     /// The engine behind many publishers: how soon it finds stories, and whether it keeps its budget
@@ -59,6 +63,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = match &cli.bench {
+        Bench::Duplicates(args) => runtime.block_on(duplicates::run(args))?,
         Bench::Fetch(args) => runtime.block_on(fetch::run(args))?,
         Bench::Newsroom => {
             runtime.block_on(fetch::serve())?;

@@ -14,6 +14,7 @@ pub mod rights;
 pub mod robots;
 pub mod simhash;
 pub mod sitemap;
+pub mod sketch;
 pub mod sniff;
 pub mod url;
 pub mod wall;

@@ -9,10 +9,9 @@ use std::collections::{BTreeSet, HashMap};
 use feedmill_formats::url as web;
 
 use super::keep::{
-    bury_entries, put_articles, put_entries, put_feeds, put_fetches, put_moved, put_robots,
-    see_again,
+    bury_entries, put_entries, put_feeds, put_fetches, put_moved, put_robots, see_again,
 };
-use super::{log, prints};
+use super::{article, log, prints};
 use crate::db::postgres::{Tx, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{
@@ -191,7 +190,7 @@ async fn keep(
     let mut entries = put_entries(tx, &commits, now).await?;
     see_again(tx, &commits, now).await?;
     let mut gone = bury_entries(tx, &commits, now).await?;
-    let mut articles = put_articles(tx, &commits, now).await?;
+    let mut articles = article::put(tx, &commits, now).await?;
     prints::learn(tx, &commits, &articles).await?;
     let mut events = Vec::new();
     for commit in commits {

@@ -1,17 +1,15 @@
-//! Keeping what outcomes tell: fetches, robots.txt, feeds, entries, articles; a batch at a time.
+//! Keeping what outcomes tell: fetches, robots.txt, feeds, entries; a batch at a time.
 
 use std::collections::{HashMap, HashSet};
 
-use super::log;
 use super::read;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, first, rows, run};
-use crate::frontier::postgres::{allow_again, int};
+use crate::frontier::postgres::allow_again;
 use crate::model::{
-    ArticleFact, ArticleId, ArticleRow, EntryFact, EntryId, EntryRow, FetchRecord, NewEvent,
-    RobotsFact, Task, TaskId, Ts, Verdict,
+    EntryFact, EntryId, EntryRow, FetchRecord, NewEvent, RobotsFact, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{pack, readdressed, to_json, warnings_note};
+use crate::store::forms::{readdressed, to_json, warnings_note};
 use crate::store::raw::to_index;
 use crate::store::{Commit, apply};
 
@@ -301,135 +299,4 @@ pub(super) async fn bury_entries(
         RETURNING id";
     let found = rows(tx, sql, &[&column(&gone, |id| id.0.as_slice()), &now.ms()]).await?;
     found.iter().map(|row| read::hash("entry", row, 0).map(EntryId)).collect()
-}
-
-/// Keeps articles; the events that follow, by task. Two tasks may bring the same address or the same
-/// text at the same time, so this holds the lock of the log from the first look on.
-pub(super) async fn put_articles(
-    tx: &Tx<'_>,
-    commits: &[&Commit],
-    now: Ts,
-) -> Result<HashMap<TaskId, NewEvent>, DbError> {
-    let facts: Vec<&ArticleFact> =
-        commits.iter().filter_map(|commit| commit.outcome.article.as_ref()).collect();
-    let mut events = HashMap::new();
-    if facts.is_empty() {
-        return Ok(events);
-    }
-    run(
-        tx,
-        "UPDATE fetch_state SET content_hash = w.hash
-         FROM unnest($1::bigint[], $2::bytea[]) AS w(task_id, hash)
-         WHERE fetch_state.task_id = w.task_id",
-        &[
-            &column(&facts, |fact| fact.task.0),
-            &column(&facts, |fact| fact.content_hash.as_slice()),
-        ],
-    )
-    .await?;
-    log::lock(tx).await?;
-    let ids: Vec<ArticleId> = facts.iter().map(|fact| fact.id).collect();
-    let mut known = read::articles_by_id(tx, &ids).await?;
-    let mut twins = twins(tx, &facts).await?;
-    let mut changed: Vec<(ArticleRow, Option<&str>)> = Vec::with_capacity(facts.len());
-    for commit in commits {
-        let Some(fact) = &commit.outcome.article else { continue };
-        let previous = known.get(&fact.id).cloned();
-        let new_text = previous.as_ref().is_none_or(|row| row.content_hash != fact.content_hash);
-        let originals = twins.entry(fact.content_hash).or_default();
-        let twin = originals.iter().find(|id| **id != fact.id).copied();
-        let (row, event) = apply::article(previous, twin, fact, now);
-        if row.duplicate_of.is_none() && !originals.contains(&fact.id) {
-            originals.push(fact.id);
-        }
-        known.insert(fact.id, row.clone());
-        if let Some(event) = event {
-            events.insert(commit.lease.task.id, event);
-        }
-        let text = new_text.then_some(fact.text.as_str());
-        // One statement may touch a row once: the last word counts.
-        match changed.iter_mut().find(|(before, _)| before.id == fact.id) {
-            Some(before) => *before = (row, text.or(before.1)),
-            None => changed.push((row, text)),
-        }
-    }
-    write_articles(tx, &changed).await?;
-    Ok(events)
-}
-
-/// The two oldest articles with each text that are no copies: one of them is another than the fact's.
-pub(super) async fn twins(
-    tx: &Tx<'_>,
-    facts: &[&ArticleFact],
-) -> Result<HashMap<[u8; 32], Vec<ArticleId>>, DbError> {
-    let found = rows(
-        tx,
-        "SELECT a.content_hash, a.id FROM (SELECT DISTINCT unnest($1::bytea[]) AS hash) w
-         CROSS JOIN LATERAL (SELECT content_hash, id, row FROM article
-           WHERE content_hash = w.hash AND duplicate_of IS NULL ORDER BY row LIMIT 2) a
-         ORDER BY a.row",
-        &[&column(facts, |fact| fact.content_hash.as_slice())],
-    )
-    .await?;
-    let mut twins: HashMap<[u8; 32], Vec<ArticleId>> = HashMap::new();
-    for row in &found {
-        let id = ArticleId::from_bytes(read::hash("article", row, 1)?);
-        twins.entry(read::hash("article", row, 0)?).or_default().push(id);
-    }
-    Ok(twins)
-}
-
-pub(super) async fn write_articles(
-    tx: &Tx<'_>,
-    changed: &[(ArticleRow, Option<&str>)],
-) -> Result<(), DbError> {
-    let bodies: Vec<String> =
-        changed.iter().map(|(row, _)| to_json(&row.article)).collect::<Result<_, _>>()?;
-    let found = rows(
-        tx,
-        "INSERT INTO article(id, task_id, source_id, published, content_hash, simhash, duplicate_of,
-           revision, first_seen, last_seen, fetch_id, body)
-         SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[],
-           $6::bigint[], $7::bytea[], $8::integer[], $9::bigint[], $10::bigint[], $11::bytea[],
-           $12::text[])
-         ON CONFLICT (id) DO UPDATE SET source_id = excluded.source_id,
-           published = excluded.published, content_hash = excluded.content_hash,
-           simhash = excluded.simhash, duplicate_of = excluded.duplicate_of,
-           revision = excluded.revision, last_seen = excluded.last_seen,
-           fetch_id = excluded.fetch_id, body = excluded.body
-         RETURNING id, row",
-        &[
-            &column(changed, |(row, _)| row.id.as_bytes().as_slice()),
-            &column(changed, |(row, _)| row.task_id.0),
-            &column(changed, |(row, _)| row.source.map(|source| source.0)),
-            &column(changed, |(row, _)| row.article.published.map(Ts::ms)),
-            &column(changed, |(row, _)| row.content_hash.as_slice()),
-            &column(changed, |(row, _)| row.simhash.cast_signed()),
-            &column(changed, |(row, _)| row.duplicate_of.as_ref().map(|id| id.as_bytes().as_slice())),
-            &column(changed, |(row, _)| i32::try_from(row.revision).unwrap_or(i32::MAX)),
-            &column(changed, |(row, _)| row.first_seen.ms()),
-            &column(changed, |(row, _)| row.last_seen.ms()),
-            &column(changed, |(row, _)| row.fetch.as_ref().map(|id| id.as_bytes().as_slice())),
-            &bodies,
-        ],
-    )
-    .await?;
-    let mut places = HashMap::with_capacity(found.len());
-    for row in &found {
-        places.insert(ArticleId::from_bytes(read::hash("article", row, 0)?), int(row, 1)?);
-    }
-    let mut texts = Vec::with_capacity(changed.len());
-    for (row, text) in changed {
-        if let (Some(text), Some(place)) = (text, places.get(&row.id)) {
-            texts.push((*place, pack(text)?));
-        }
-    }
-    run(
-        tx,
-        "INSERT INTO article_text(row, zstd) SELECT * FROM unnest($1::bigint[], $2::bytea[])
-         ON CONFLICT (row) DO UPDATE SET zstd = excluded.zstd",
-        &[&column(&texts, |(place, _)| *place), &column(&texts, |(_, packed)| packed.as_slice())],
-    )
-    .await?;
-    Ok(())
 }

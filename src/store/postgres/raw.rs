@@ -2,8 +2,8 @@
 
 use tokio_postgres::Row;
 
-use super::keep::{twins, write_articles, write_entries};
-use super::{log, read};
+use super::keep::write_entries;
+use super::{article, log, read};
 use crate::db::postgres::{Given, column, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::Rules;
@@ -172,14 +172,7 @@ pub(super) async fn reread(db: &PgDb, read: &Reread, rules: &Rules) -> Result<u6
     }
     write_entries(&tx, &changed).await?;
     if let Some((at, fact)) = &read.article {
-        log::lock(&tx).await?;
-        let previous = read::article_in(&tx, fact.id).await?;
-        let twins = twins(&tx, &[fact]).await?;
-        let twin = twins.values().flatten().find(|id| **id != fact.id).copied();
-        if let Some((row, event)) = apply::article_again(previous, twin, fact, *at, now) {
-            write_articles(&tx, &[(row, Some(fact.text.as_str()))]).await?;
-            events.push(event);
-        }
+        events.extend(article::put_again(&tx, fact, *at, now).await?);
     }
     log::append(&tx, &events, now).await?;
     tx.commit().await?;

@@ -6,18 +6,14 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::raw::{FETCH_COLUMNS, read_fetch};
-use crate::db::postgres::{Given, column, first, rows};
+use crate::db::postgres::{column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, named, narrow};
 use crate::model::{
-    ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind,
-    SourceId, TaskId, Ts,
+    EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind, SourceId, TaskId, Ts,
 };
-use crate::store::forms::{PRICE, from_json, unpack};
-use crate::store::{ArticleFilter, Demand, EventFilter, SinkCursor, Totals};
-
-const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
-    a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
+use crate::store::forms::{PRICE, from_json};
+use crate::store::{Demand, EventFilter, SinkCursor, Totals};
 
 /// Bytes of a fixed length.
 pub(super) fn hash<const N: usize>(
@@ -37,78 +33,6 @@ pub(super) fn maybe_hash<const N: usize>(
 ) -> Result<Option<[u8; N]>, DbError> {
     let there = row.try_get::<_, Option<&[u8]>>(at)?.is_some();
     there.then(|| hash(what, row, at)).transpose()
-}
-
-fn read_article(row: &Row) -> Result<(i64, ArticleRow), DbError> {
-    let article = ArticleRow {
-        id: ArticleId::from_bytes(hash("article", row, 1)?),
-        task_id: TaskId(int(row, 2)?),
-        source: maybe(row, 3)?.map(SourceId),
-        article: from_json("article", row.try_get(11)?)?,
-        content_hash: hash("article", row, 4)?,
-        simhash: int(row, 5)?.cast_unsigned(),
-        duplicate_of: maybe_hash("article", row, 6)?.map(ArticleId::from_bytes),
-        revision: narrow("revision", row, 7)?,
-        first_seen: Ts::from_ms(int(row, 8)?),
-        last_seen: Ts::from_ms(int(row, 9)?),
-        fetch: maybe_hash("fetch", row, 10)?.map(FetchId::from_bytes),
-    };
-    Ok((int(row, 0)?, article))
-}
-
-/// Those of these articles that are kept.
-pub(super) async fn articles_by_id<C: GenericClient>(
-    client: &C,
-    ids: &[ArticleId],
-) -> Result<HashMap<ArticleId, ArticleRow>, DbError> {
-    let sql = format!("SELECT {ARTICLE_COLUMNS} FROM article a WHERE a.id = ANY($1::bytea[])");
-    let found = rows(client, &sql, &[&column(ids, |id| id.as_bytes().as_slice())]).await?;
-    found.iter().map(|row| read_article(row).map(|(_, row)| (row.id, row))).collect()
-}
-
-pub(super) async fn article(
-    db: &PgDb,
-    id: ArticleId,
-) -> Result<Option<(ArticleRow, String)>, DbError> {
-    article_in(&db.client().await?, id).await
-}
-
-pub(super) async fn article_in<C: GenericClient>(
-    client: &C,
-    id: ArticleId,
-) -> Result<Option<(ArticleRow, String)>, DbError> {
-    let sql = format!(
-        "SELECT {ARTICLE_COLUMNS}, x.zstd FROM article a JOIN article_text x ON x.row = a.row
-         WHERE a.id = $1"
-    );
-    let found = first(client, &sql, &[&id.as_bytes().as_slice()]).await?;
-    found.map(|row| Ok((read_article(&row)?.1, unpack(row.try_get(12)?)?))).transpose()
-}
-
-pub(super) async fn articles(
-    db: &PgDb,
-    filter: &ArticleFilter,
-) -> Result<Vec<(i64, ArticleRow)>, DbError> {
-    let before = filter.before_row.unwrap_or(i64::MAX);
-    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
-    let since = filter.since.map(Ts::ms);
-    let mut conditions = vec!["a.row < $1".to_owned()];
-    let mut given: Vec<Given<'_>> = vec![&before, &limit];
-    if let Some(source) = &filter.source {
-        given.push(source);
-        let at = given.len();
-        conditions
-            .push(format!("a.source_id IN (SELECT id FROM source WHERE ${at} IN (uuid, name))"));
-    }
-    if let Some(since) = &since {
-        given.push(since);
-        conditions.push(format!("a.first_seen >= ${}", given.len()));
-    }
-    let sql = format!(
-        "SELECT {ARTICLE_COLUMNS} FROM article a WHERE {} ORDER BY a.row DESC LIMIT $2",
-        conditions.join(" AND ")
-    );
-    rows(&db.client().await?, &sql, &given).await?.iter().map(read_article).collect()
 }
 
 /// Those of these entries that are kept.

@@ -3,15 +3,15 @@
 use feedmill_formats::url as web;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{lookup, prints, read};
+use super::{article, lookup, prints, read};
 use crate::db::DbError;
 use crate::frontier::sqlite::{Completed, allow_again, complete, rehome, settle, take};
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
-    ArticleFact, ArticleId, ArticleRow, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord,
-    NewEvent, RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
+    EntryFact, EntryId, EntryRow, FeedFact, FetchRecord, NewEvent, RobotsFact, SourceId, Task,
+    TaskId, Ts, Verdict,
 };
-use crate::store::forms::{PRICE, pack, readdressed, to_json, warnings_note};
+use crate::store::forms::{PRICE, readdressed, to_json, warnings_note};
 use crate::store::raw::to_index;
 use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
 
@@ -89,7 +89,7 @@ pub(super) fn commit(
         events.extend(bury_entry(conn, *id, now)?.then(|| event.clone()));
     }
     if let Some(fact) = &outcome.article {
-        let event = put_article(conn, fact, now)?;
+        let event = article::put(conn, fact, now)?;
         prints::learn(conn, fact, event.as_ref())?;
         events.extend(event);
     }
@@ -296,75 +296,6 @@ fn bury_entry(conn: &Connection, id: EntryId, now: Ts) -> Result<bool, DbError> 
         .prepare_cached("UPDATE entry SET deleted_at = ?2 WHERE id = ?1 AND deleted_at IS NULL")?
         .execute((id.0.as_slice(), now.ms()))?;
     Ok(buried > 0)
-}
-
-fn put_article(
-    conn: &Connection,
-    fact: &ArticleFact,
-    now: Ts,
-) -> Result<Option<NewEvent>, DbError> {
-    conn.prepare_cached("UPDATE fetch_state SET content_hash = ?2 WHERE task_id = ?1")?
-        .execute((fact.task.0, fact.content_hash))?;
-    let previous = read::article(conn, fact.id)?;
-    let changed = previous.as_ref().is_none_or(|row| row.content_hash != fact.content_hash);
-    let (row, event) = apply::article(previous, twin(conn, fact)?, fact, now);
-    put_article_row(conn, &row, changed.then_some(&fact.text))?;
-    Ok(event)
-}
-
-/// The first other article with this very text.
-pub(super) fn twin(conn: &Connection, fact: &ArticleFact) -> Result<Option<ArticleId>, DbError> {
-    let twin: Option<[u8; 32]> = conn
-        .prepare_cached(
-            "SELECT id FROM article WHERE content_hash = ?1 AND id <> ?2 AND duplicate_of IS NULL
-             ORDER BY row LIMIT 1",
-        )?
-        .query_row((fact.content_hash, fact.id.as_bytes()), |row| row.get(0))
-        .optional()?;
-    Ok(twin.map(ArticleId::from_bytes))
-}
-
-/// Keeps an article, and its text when it is another.
-pub(super) fn put_article_row(
-    conn: &Connection,
-    row: &ArticleRow,
-    text: Option<&String>,
-) -> Result<(), DbError> {
-    let at: i64 = conn
-        .prepare_cached(
-            "INSERT INTO article(id, task_id, source_id, published, content_hash, simhash,
-               duplicate_of, revision, first_seen, last_seen, fetch_id, body)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
-             ON CONFLICT(id) DO UPDATE SET source_id = excluded.source_id,
-               published = excluded.published, content_hash = excluded.content_hash,
-               simhash = excluded.simhash, duplicate_of = excluded.duplicate_of,
-               revision = excluded.revision, last_seen = excluded.last_seen,
-               fetch_id = excluded.fetch_id, body = excluded.body
-             RETURNING row",
-        )?
-        .query_row(
-            params![
-                row.id.as_bytes(),
-                row.task_id.0,
-                row.source.map(|source| source.0),
-                row.article.published.map(Ts::ms),
-                row.content_hash,
-                row.simhash.cast_signed(),
-                row.duplicate_of.map(|id| *id.as_bytes()),
-                row.revision,
-                row.first_seen.ms(),
-                row.last_seen.ms(),
-                row.fetch.map(|id| *id.as_bytes()),
-                to_json(&row.article)?,
-            ],
-            |row| row.get(0),
-        )?;
-    if let Some(text) = text {
-        let packed = pack(text)?;
-        conn.prepare_cached("INSERT OR REPLACE INTO article_text(row, zstd) VALUES(?1, ?2)")?
-            .execute((at, packed))?;
-    }
-    Ok(())
 }
 
 pub(super) fn put_event(conn: &Connection, event: &NewEvent, now: Ts) -> Result<(), DbError> {

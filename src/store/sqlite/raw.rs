@@ -3,8 +3,8 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::commit::{put_article_row, put_entry_row, put_event, twin};
-use super::read;
+use super::commit::{put_entry_row, put_event};
+use super::{article, read};
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
 use crate::model::{Code, EntryId, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
@@ -169,12 +169,7 @@ pub(super) fn reread(conn: &Connection, read: &Reread, now: Ts) -> Result<u64, D
         }
     }
     if let Some((at, fact)) = &read.article {
-        let previous = read::article_with_text(conn, fact.id)?;
-        let twin = twin(conn, fact)?;
-        if let Some((row, event)) = apply::article_again(previous, twin, fact, *at, now) {
-            put_article_row(conn, &row, Some(&fact.text))?;
-            events.push(event);
-        }
+        events.extend(article::put_again(conn, fact, *at, now)?);
     }
     for event in &events {
         put_event(conn, event, now)?;

@@ -1,43 +1,20 @@
 //! Reading back what is kept.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use rusqlite::{Connection, OptionalExtension};
 
 use super::raw::{FETCH_COLUMNS, read_fetch};
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
 use crate::model::{
-    ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind,
-    SourceId, TaskId, Ts,
+    EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind, SourceId, TaskId, Ts,
 };
-use crate::store::forms::{PRICE, from_json, unpack};
-use crate::store::{ArticleFilter, Demand, EventFilter, SinkCursor, Totals};
-
-const ARTICLE_COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
-    a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body";
+use crate::store::forms::{PRICE, from_json};
+use crate::store::{Demand, EventFilter, SinkCursor, Totals};
 
 const DAY_MS: i64 = 86_400_000;
 
-fn fetch_id(bytes: Option<[u8; 16]>) -> Option<FetchId> {
+pub(super) fn fetch_id(bytes: Option<[u8; 16]>) -> Option<FetchId> {
     bytes.map(FetchId::from_bytes)
-}
-
-fn read_article(row: &Row<'_>) -> Result<(i64, ArticleRow), DbError> {
-    let body: String = row.get(11)?;
-    let article = ArticleRow {
-        id: ArticleId::from_bytes(row.get(1)?),
-        task_id: TaskId(row.get(2)?),
-        source: row.get::<_, Option<i64>>(3)?.map(SourceId),
-        article: from_json("article", &body)?,
-        content_hash: row.get(4)?,
-        simhash: row.get::<_, i64>(5)?.cast_unsigned(),
-        duplicate_of: row.get::<_, Option<[u8; 32]>>(6)?.map(ArticleId::from_bytes),
-        revision: row.get(7)?,
-        first_seen: Ts::from_ms(row.get(8)?),
-        last_seen: Ts::from_ms(row.get(9)?),
-        fetch: fetch_id(row.get(10)?),
-    };
-    Ok((row.get(0)?, article))
 }
 
 pub(super) fn demand(conn: &Connection, now: Ts) -> Result<Demand, DbError> {
@@ -67,56 +44,6 @@ pub(super) fn demand(conn: &Connection, now: Ts) -> Result<Demand, DbError> {
     let note = super::lookup::meta(conn, PRICE)?;
     demand.price = note.map(|note| from_json("price", &note)).transpose()?;
     Ok(demand)
-}
-
-pub(super) fn article(conn: &Connection, id: ArticleId) -> Result<Option<ArticleRow>, DbError> {
-    Ok(article_row(conn, id)?.map(|(_, article)| article))
-}
-
-fn article_row(conn: &Connection, id: ArticleId) -> Result<Option<(i64, ArticleRow)>, DbError> {
-    let sql = format!("SELECT {ARTICLE_COLUMNS} FROM article a WHERE a.id = ?1");
-    let mut select = conn.prepare_cached(&sql)?;
-    let mut rows = select.query([id.as_bytes().as_slice()])?;
-    rows.next()?.map(read_article).transpose()
-}
-
-pub(super) fn article_with_text(
-    conn: &Connection,
-    id: ArticleId,
-) -> Result<Option<(ArticleRow, String)>, DbError> {
-    let Some((row, article)) = article_row(conn, id)? else { return Ok(None) };
-    let packed: Vec<u8> = conn
-        .prepare_cached("SELECT zstd FROM article_text WHERE row = ?1")?
-        .query_row([row], |row| row.get(0))?;
-    Ok(Some((article, unpack(&packed)?)))
-}
-
-pub(super) fn articles(
-    conn: &Connection,
-    filter: &ArticleFilter,
-) -> Result<Vec<(i64, ArticleRow)>, DbError> {
-    let mut conditions = vec!["a.row < ?"];
-    let mut values = vec![Value::from(filter.before_row.unwrap_or(i64::MAX))];
-    if let Some(source) = &filter.source {
-        conditions.push("a.source_id IN (SELECT id FROM source WHERE ? IN (uuid, name))");
-        values.push(source.clone().into());
-    }
-    if let Some(since) = filter.since {
-        conditions.push("a.first_seen >= ?");
-        values.push(since.ms().into());
-    }
-    values.push(i64::try_from(filter.limit).unwrap_or(i64::MAX).into());
-    let sql = format!(
-        "SELECT {ARTICLE_COLUMNS} FROM article a WHERE {} ORDER BY a.row DESC LIMIT ?",
-        conditions.join(" AND ")
-    );
-    let mut select = conn.prepare(&sql)?;
-    let mut rows = select.query(params_from_iter(values))?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(read_article(row)?);
-    }
-    Ok(found)
 }
 
 pub(super) fn entry(conn: &Connection, id: EntryId) -> Result<Option<EntryRow>, DbError> {

@@ -10,7 +10,10 @@ use super::trial::{PAUSE, Trial, begin, feed, then};
 const FEED: &str = "https://a.example/feed";
 
 /// Polls the one feed and commits what `outcome` makes of its lease.
-async fn poll(trial: &Trial, outcome: impl FnOnce(Outcome, feedmill::model::TaskId) -> Outcome) {
+pub(super) async fn poll(
+    trial: &Trial,
+    outcome: impl FnOnce(Outcome, feedmill::model::TaskId) -> Outcome,
+) {
     trial.submit([feed(FEED)]).await;
     trial.pass(PAUSE);
     let lease = trial.take().await;

@@ -1,5 +1,7 @@
 //! Ready-made facts for outcomes.
 
+use feedmill_formats::sketch::Sketch;
+
 use feedmill::model::{Article, ArticleFact, Entry, EntryFact, EntryId, TaskId, UrlHash};
 
 /// An entry of a feed, told apart by `uid`, changed by `title`.
@@ -54,6 +56,7 @@ pub(super) fn article(task: TaskId, url: &str, text: &str) -> ArticleFact {
         text: text.into(),
         content_hash: *UrlHash::of(text).as_bytes(),
         simhash: 0,
+        sketch: Sketch::of(text),
         fetch: None,
         prints: vec![],
     }
