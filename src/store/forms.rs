@@ -10,7 +10,8 @@ use super::PriceNote;
 use crate::db::DbError;
 use crate::model::{
     Article, ArticleRow, Change, Entry, EntryId, EventKind, Evidence, FetchId, Kind, LinkedEntry,
-    NewEvent, NewSource, NewTask, Origin, PastForm, Revision, Source, SourceId, Ts, UrlHash, Warned,
+    NewEvent, NewSource, NewTask, Origin, PastForm, Revision, Source, SourceId, Ts, UrlHash,
+    Warned,
 };
 
 /// How hard article texts are compressed.

@@ -164,6 +164,8 @@ pub fn nearest(fact: &ArticleFact, company: &Company) -> Option<Near> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::apply::tests::article_fact;
     use super::*;
     use crate::model::UrlHash;
@@ -252,5 +254,31 @@ mod tests {
         assert_eq!(of("https://news.a.co.uk/1"), "a.co.uk");
         assert_eq!(of("no address"), "");
         assert_eq!(article_fact("https://a/1", "").id, UrlHash::of("https://a/1"));
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_candidates_does_not_matter_and_the_share_is_enough(
+            parts in prop::collection::vec((0_usize..150, 50_usize..200), 1..6),
+            taken in 50_usize..200,
+        ) {
+            let mut all: Vec<Candidate> = parts
+                .iter()
+                .enumerate()
+                .map(|(n, (from, length))| {
+                    let text = words("w", *from, from + length);
+                    known(&format!("https://s{n}.example/1"), &text)
+                })
+                .collect();
+            let text = format!("{}{}", words("w", 0, taken), words("own", 0, 40));
+            let one = near("https://b.example/1", &text, &all);
+            all.reverse();
+            let other = near("https://b.example/1", &text, &all);
+            prop_assert_eq!(one.as_ref().map(|near| near.share), other.map(|near| near.share));
+            if let Some(near) = one {
+                prop_assert!((SHARE..=1.0).contains(&near.share) && near.wire);
+                prop_assert!(all.iter().any(|candidate| candidate.id == near.nearest));
+            }
+        }
     }
 }

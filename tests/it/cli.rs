@@ -1,6 +1,7 @@
 //! The command line as people and scripts meet it.
 
 mod admin;
+mod articles;
 mod reading;
 mod selectors;
 

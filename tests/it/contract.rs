@@ -16,7 +16,7 @@ mod machine;
 mod model;
 mod moves;
 mod raw;
-mod ready;
+pub(crate) mod ready;
 mod schedule;
 mod slots;
 mod sources;

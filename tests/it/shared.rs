@@ -1,6 +1,8 @@
 //! Several processes on one PostgreSQL. Most cases are stores side by side, each with connections of
 //! its own, as a process has; the last ones start real processes.
 
+mod copies;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
     report.figure("rss_mb", rss_mb()?);
 
     let clusters = clusters(&store, press.len()).await?;
-    let told = pairs(&press, |at, _| clusters.get(at).copied().unwrap_or_default());
+    let told = pairs(&press, |at, _| clusters.get(at).copied());
     report.figure("pair_precision", told.precision());
     report.figure("pair_recall", told.recall());
     report.bar("pair_f1", told.f1(), 0.95, Better::Higher);

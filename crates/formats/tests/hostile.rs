@@ -129,7 +129,7 @@ fn pages_beyond_all_bounds_are_refused_at_once() {
         "<a href=/x>y</a>".repeat(1_000_000),
         format!("<p{}>", " a=b".repeat(1_000_000)),
     ] {
-        assert_eq!(page(&html), "too_large", "{}", &html[..40]);
+        assert_eq!(page(&html), "too_large", "{}", html.get(..40).unwrap_or_default());
     }
     assert!(worked(began) < 20.0, "{}", worked(began));
 }

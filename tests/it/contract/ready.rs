@@ -5,7 +5,7 @@ use feedmill_formats::sketch::Sketch;
 use feedmill::model::{Article, ArticleFact, Entry, EntryFact, EntryId, TaskId, UrlHash};
 
 /// An entry of a feed, told apart by `uid`, changed by `title`.
-pub(super) fn entry(feed: TaskId, uid: &str, title: &str) -> EntryFact {
+pub(crate) fn entry(feed: TaskId, uid: &str, title: &str) -> EntryFact {
     EntryFact {
         id: EntryId::of(feed, uid),
         entry: Entry {
@@ -30,7 +30,7 @@ pub(super) fn entry(feed: TaskId, uid: &str, title: &str) -> EntryFact {
 }
 
 /// An article with this text.
-pub(super) fn article(task: TaskId, url: &str, text: &str) -> ArticleFact {
+pub(crate) fn article(task: TaskId, url: &str, text: &str) -> ArticleFact {
     ArticleFact {
         id: UrlHash::of(url),
         task,
