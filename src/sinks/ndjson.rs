@@ -146,6 +146,7 @@ const fn folder_of(kind: EventKind) -> &'static str {
             "articles"
         }
         EventKind::ArticleFailed
+        | EventKind::ArticleThin
         | EventKind::ArticleWithdrawn
         | EventKind::SourceDisabled
         | EventKind::SourceEnabled

@@ -97,8 +97,10 @@ async fn some_task(store: &SqliteStore) -> anyhow::Result<Task> {
         source: None,
         base_priority: 5,
         depth: 0,
+        redirects: 0,
         parent: None,
         not_before: None,
+        refetch: None,
     };
     store.submit(vec![task]).await?;
     store.list(TaskFilter { limit: 1, ..TaskFilter::default() }).await?.pop().context("no task")
@@ -116,6 +118,7 @@ async fn bring(store: &SqliteStore, task: &Task, at: usize, copy: &Copy) -> anyh
         source: None,
         content_hash: Sha256::digest(&copy.text).into(),
         simhash: simhash(&copy.text),
+        prints: vec![],
         sketch: Sketch::of(&copy.text),
         text: copy.text.clone(),
         fetch: None,

@@ -27,7 +27,7 @@ pub(crate) struct Copy {
     pub(crate) text: String,
 }
 
-/// Small deterministic random numbers (SplitMix64).
+/// Small deterministic random numbers (`SplitMix64`).
 #[derive(Debug)]
 pub(crate) struct Rng(pub(crate) u64);
 
