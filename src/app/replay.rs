@@ -101,13 +101,14 @@ impl Changes {
         entries.new + entries.changed + articles.new + articles.changed
     }
 
-    /// How much worse it gets, from 0 to 1: the greatest share of what was kept that is lost, and
-    /// that nothing gained makes up for, be it entries, articles or one of their fields.
+    /// How much worse it gets, from 0 to 1: the greatest share of what was kept that is lost, be it
+    /// entries, articles or one of their fields. One article does not make up for another; a field
+    /// that some gain may make up for that of others.
     #[must_use]
     pub fn loss(&self) -> f64 {
         let (entries, articles) = self.kept;
         let kinds = [(self.entries, entries), (self.articles, articles)];
-        let whole = kinds.map(|(tally, kept)| share(tally.lost, tally.new, kept));
+        let whole = kinds.map(|(tally, kept)| share(tally.lost, 0, kept));
         let fields = self.fields.iter().map(|(name, fields)| {
             share(fields.lost, fields.gained, self.had.get(name).copied().unwrap_or_default())
         });

@@ -9,7 +9,8 @@ const ENOUGH: usize = 20;
 /// No more of a text is looked at.
 const MAX_BYTES: usize = 4_000;
 
-/// Words that are frequent in one language and rare in the others.
+/// The most frequent words of each language. Those that several share are in the lists of all of them:
+/// left to one, they would speak for it in the texts of the others.
 const WORDS: &[(&str, &str)] = &[
     (
         "en",
@@ -21,23 +22,23 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "fr",
-        "le les des et est du que qui dans pour pas sur au plus par ce il ne avec sont mais cette nous vous été",
+        "le la les de des et est un une en du que qui dans pour pas sur au plus par ce il ne avec sont mais cette nous vous été",
     ),
     (
         "es",
-        "el los las que y por con una para como más su lo al fue pero sus sobre está entre cuando muy también",
+        "el la los las de del que y en un una se no es por con para como más su lo al fue pero sus sobre está entre cuando muy también",
     ),
     (
         "it",
-        "il di che è per non si sono con della del le dei nel alla più anche come gli ma ed delle questo dal",
+        "il la di che e è un una in per non si sono con della del le dei nel alla più anche come gli ma ed delle questo dal",
     ),
     (
         "pt",
-        "o os do da dos das em um uma para com não por mais foi ao na no mas seu sua ele são também",
+        "o os a as e de que do da dos das em um uma se para com não por mais foi ao na no mas seu sua ele são também",
     ),
     (
         "nl",
-        "van het een dat en op te zijn met voor niet aan er maar om ook door hij bij dan naar heeft worden deze",
+        "de van het een dat en is in op te zijn met voor niet aan er maar om ook door hij bij dan naar heeft worden deze",
     ),
     ("pl", "i w na z się nie że do jest to jak ale po od za przez tym który są oraz"),
     ("sv", "och att det som på är av för med inte den till om har ett var jag men från"),
@@ -45,7 +46,7 @@ const WORDS: &[(&str, &str)] = &[
     ("fi", "ja on ei että se oli myös mutta kun hän ovat joka sekä kuin"),
     ("tr", "ve bir bu için ile çok olarak daha gibi olan ne kadar sonra"),
     ("cs", "a se na je že v to s z do o jako za ale by pro jsou byl"),
-    ("ro", "și de în la cu care pe nu o să din este mai pentru au fost"),
+    ("ro", "și de în la cu care pe nu un o să se din este mai pentru au fost al"),
     ("id", "yang dan di dengan untuk dari pada ini itu tidak dalam akan oleh juga"),
     ("ru", "и в не на что с по как это из за к его от но он для был"),
     ("uk", "і в не на що з до як це та за від але він для був є"),
