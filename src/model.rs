@@ -34,7 +34,7 @@ pub use outcome::{
 pub use secret::{Secret, SecretUrl};
 pub use source::{
     Health, IngestionMode, NewSource, PollPolicy, Polling, RefetchPolicy, Source, SourceChange,
-    SourceId,
+    SourceId, Website,
 };
 pub use task::{
     Kind, Lane, Lease, LeaseId, NewTask, Origin, Refetch, RobotsRef, State, Status, Task, TaskId,

@@ -95,6 +95,9 @@ pub struct NewSource {
     pub ingestion_mode: IngestionMode,
     /// A label that its articles carry.
     pub category: Option<String>,
+    /// More labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// 1 to 10, 10 first.
     pub priority: u8,
     /// The pause between two requests to its hosts, when robots.txt names none.
@@ -118,9 +121,49 @@ pub struct NewSource {
     /// Where the parts of its articles stand.
     #[serde(default, skip_serializing_if = "Selectors::is_empty")]
     pub selectors: Selectors,
+    /// Whether feeds and sitemaps that it does not name are looked for.
+    #[serde(default = "yes")]
+    pub discover: bool,
+    /// How its home page is read when it is no feed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub website: Option<Website>,
+    /// Expressions that tell its articles by their addresses; none leaves it to their spelling.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub article_url_patterns: Vec<String>,
+    /// How many links away from its home page the spider walks, instead of the house's way; -1 is
+    /// without end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_depth: Option<i16>,
     /// How it is asked, where that is not everybody's way.
     #[serde(default, skip_serializing_if = "Access::is_empty")]
     pub access: Access,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// How the home page of a source leads to its articles, when an operator says so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "discovery_mode", rename_all = "snake_case")]
+pub enum Website {
+    /// It is the article.
+    Direct,
+    /// It lists them.
+    List {
+        /// Which elements are, or hold, links to articles.
+        article_selector: String,
+        /// Which element is, or holds, the link to the next page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pagination_selector: Option<String>,
+        /// How many pages are read at the most.
+        #[serde(default = "one")]
+        max_pages: u16,
+    },
+}
+
+const fn one() -> u16 {
+    1
 }
 
 impl NewSource {
@@ -133,6 +176,7 @@ impl NewSource {
             sitemap_urls: Vec::new(),
             ingestion_mode: IngestionMode::Feed,
             category: None,
+            tags: Vec::new(),
             priority: Source::DEFAULT_PRIORITY,
             rate_limit: None,
             poll_interval: None,
@@ -141,6 +185,10 @@ impl NewSource {
             max_interval: None,
             refetch: None,
             selectors: Selectors::default(),
+            discover: true,
+            website: None,
+            article_url_patterns: Vec::new(),
+            max_depth: None,
             access: Access::default(),
         }
     }
