@@ -20,6 +20,8 @@ use crate::frontier::{Cursor, Order, TaskFilter};
 use crate::model::{Kind, Lane, NewSource, Ts};
 use crate::store::{ArticleFilter, SourceError, Store, Totals};
 
+/// So many of what went wrong are named.
+const EXAMPLES: usize = 5;
 /// Rows read at once.
 const PAGE: usize = 2_000;
 /// How often those who watch are told.
@@ -90,6 +92,8 @@ pub struct Report {
     pub doubled: u64,
     /// Articles whose text is not the story's.
     pub text_differs: u64,
+    /// The first of them.
+    pub differing: Vec<String>,
     /// Articles that are no story's.
     pub unknown: u64,
     /// Articles that are word for word another publisher's.
@@ -251,7 +255,7 @@ pub async fn compare(
         not_modified: counters.not_modified,
         bytes: counters.bytes,
         impolite_requests: impolite.len() as u64,
-        impolite: impolite.iter().take(5).map(|one| format!("{one:?}")).collect(),
+        impolite: impolite.iter().take(EXAMPLES).map(|one| format!("{one:?}")).collect(),
         simulated_seconds: now.since(start).as_secs(),
         ..Report::default()
     };
@@ -268,7 +272,12 @@ pub async fn compare(
                 continue;
             };
             let text = store.article(row.id).await?.map(|(_, text)| text).unwrap_or_default();
-            report.text_differs += u64::from(text != story.text);
+            if text != story.text {
+                report.text_differs += 1;
+                if report.differing.len() < EXAMPLES {
+                    report.differing.push(story.url.clone());
+                }
+            }
             *times.entry(story.url).or_default() += 1;
         }
     }

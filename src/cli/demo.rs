@@ -137,6 +137,7 @@ fn told(report: &Report) -> String {
         ("", format!("feedmill --data-dir {} article list", report.data_dir)),
         ("", format!("feedmill --data-dir {} frontier stats", report.data_dir)),
     ];
+    lines.extend(report.differing.iter().map(|url| ("differs", url.clone())));
     lines.extend(report.impolite.iter().map(|one| ("impolite", one.clone())));
     let line = |(name, value): (&str, String)| format!("{name:<13} {value}").trim_end().to_owned();
     lines.into_iter().map(line).collect::<Vec<_>>().join("\n")

@@ -16,15 +16,17 @@ const MOST: usize = 256;
 const OF_PAGE: usize = 64;
 /// Pages after which all counts are halved.
 const SPAN: u8 = 64;
-/// On so many pages a block is no longer one article's own.
+/// On so many pages, and on one of so many of all pages, a block is no longer one article's own:
+/// subheadings and stock phrases come back by chance.
 const REPEATED: u8 = 3;
+const ONE_OF: u8 = 4;
 /// Bytes of a fingerprint and its count.
 const ENTRY: usize = 9;
 
 /// The fingerprints of a host, those that were not seen for longest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prints {
-    /// Pages since counts were halved.
+    /// How many pages the counts speak of; halved with them.
     pages: u8,
     counts: Vec<(u64, u8)>,
 }
@@ -69,7 +71,7 @@ impl Prints {
         }
         self.pages = self.pages.saturating_add(1);
         if self.pages >= SPAN {
-            self.pages = 0;
+            self.pages /= 2;
             self.counts.iter_mut().for_each(|(_, count)| *count /= 2);
             self.counts.retain(|(_, count)| *count > 0);
         }
@@ -80,9 +82,10 @@ impl Prints {
         }
     }
 
-    /// Those that stand on several pages.
+    /// Those that stand on many pages.
     pub(super) fn repeated(&self) -> HashSet<u64> {
-        let often = self.counts.iter().filter(|(_, count)| *count >= REPEATED);
+        let enough = REPEATED.max(self.pages / ONE_OF);
+        let often = self.counts.iter().filter(|(_, count)| *count >= enough);
         often.map(|(print, _)| *print).collect()
     }
 }
@@ -123,6 +126,19 @@ mod tests {
         assert!(prints.repeated().is_empty());
         for n in 1..=3 {
             prints.add(&page(n, 10_000));
+        }
+        assert_eq!(prints.repeated(), [7, 8].into());
+    }
+
+    #[test]
+    fn a_stock_phrase_is_no_frame() {
+        let mut prints = Prints::default();
+        for n in 1..=200 {
+            let phrase = [(n % 10 == 0).then_some(9)];
+            let page: Vec<u64> =
+                page(n, 5).into_iter().chain(phrase.into_iter().flatten()).collect();
+            prints.add(&page);
+            assert!(!prints.repeated().contains(&9), "after {n} pages");
         }
         assert_eq!(prints.repeated(), [7, 8].into());
     }

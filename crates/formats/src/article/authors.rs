@@ -299,14 +299,20 @@ const BYLINES: &[&str] = &[
     "Story by",
 ];
 
+/// Whether a word is written like a name's, also behind an article or particle: O'Hara, d'Arcy.
+fn is_capital(word: &str) -> bool {
+    let stem = word.split_once(['\'', '’']).filter(|(head, _)| head.chars().count() <= 2);
+    word.starts_with(char::is_uppercase)
+        || stem.is_some_and(|(_, stem)| stem.starts_with(char::is_uppercase))
+}
+
 /// The name that a text starts with: capitalised words and particles, two to five of them.
 fn leading_name(text: &str) -> Option<String> {
     let mut name: Vec<&str> = Vec::new();
     let mut ended = false;
     for word in text.split(' ') {
         let bare = word.trim_end_matches([',', '|', ';', ':']);
-        let fits = bare.starts_with(char::is_uppercase) && bare.chars().count() > 1
-            || bare.starts_with(char::is_uppercase) && bare.ends_with('.')
+        let fits = is_capital(bare) && bare.chars().count() > 1
             || !name.is_empty() && PARTICLES.contains(&bare);
         if ended || !fits || name.len() == 5 || bare.chars().any(|c| c.is_ascii_digit()) {
             break;
@@ -504,8 +510,7 @@ fn split(text: &str) -> Vec<&str> {
 /// Whether a name looks like that of a person.
 fn is_person(name: &str) -> bool {
     let words: Vec<&str> = name.split(' ').collect();
-    let capital =
-        |word: Option<&&str>| word.is_some_and(|word| word.starts_with(char::is_uppercase));
+    let capital = |word: Option<&&str>| word.is_some_and(|word| is_capital(word));
     (2..=4).contains(&words.len())
         && capital(words.first())
         && capital(words.last())

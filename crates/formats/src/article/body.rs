@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use super::candidates::{self, Candidate, Judge, Ranking};
 use super::clean::fold;
 use super::features::{Row, Sheet};
+use super::form::real;
 use super::model::Model;
 
 /// From this probability on a block is the article's.
@@ -21,11 +22,15 @@ const ACCEPT_AT_ENDS: f32 = 0.63;
 const ACCEPT_IN_NEED: f32 = 0.25;
 /// The same in the same element as a block that is as sure as the next figure says.
 const ACCEPT_BESIDE: f32 = 0.28;
+/// The same of a last paragraph right behind one.
+const ACCEPT_LAST: f32 = 0.15;
 const RATHER_SURE: f32 = 0.7;
 /// So few words are hardly anything.
 const FEW_WORDS: f32 = 25.0;
 /// A block with so many words is no label or button.
 const SOME_LENGTH: f32 = 10.0;
+/// So many blocks back and ahead a paragraph's neighbours are looked for.
+const INSET: usize = 2;
 /// A text with so many bytes does not stand twice by chance.
 const TELLING: usize = 40;
 
@@ -145,28 +150,37 @@ impl Verdict {
         taken
     }
 
-    /// Takes headings between sure blocks, and a last paragraph behind one, which the model often
-    /// takes for a note about the author, unless its words are those of such a note.
+    /// Takes headings between sure blocks, and paragraphs between them or behind the last one, which
+    /// the model often takes for a note about the author, unless their words are those of a note.
+    /// Advertisements and the like may stand in between.
     fn give_the_benefit(&self, sheet: &Sheet<'_>, taken: &mut [Why]) {
         let sure = |index: usize| self.sure.get(index).copied().unwrap_or_default();
         let beside = |index: usize, other: usize| {
             sure(other) >= RATHER_SURE && sheet.stand_together(index, other)
         };
+        let before =
+            |index: usize| (index.saturating_sub(INSET)..index).any(|at| beside(index, at));
+        let behind = |index: usize| (index + 1..=index + INSET).any(|at| beside(index, at));
         let last = taken.iter().rposition(|why| *why == Why::Taken);
         for index in 1..taken.len() {
             let Some(form) = sheet.outline.forms.get(index) else { return };
-            let possible = sure(index) > ACCEPT_BESIDE && sure(index) <= ACCEPT;
-            if !possible || form.around >= 1.0 || form.behind > 0.0 || !beside(index, index - 1) {
+            let ends_it = last.is_some_and(|last| last + 1 == index) && beside(index, index - 1);
+            let least = if ends_it { ACCEPT_LAST } else { ACCEPT_BESIDE };
+            let possible = sure(index) > least && sure(index) <= ACCEPT;
+            if !possible || form.around >= 1.0 || form.behind > 0.0 {
                 continue;
             }
-            let is_heading = sheet.page.blocks.get(index).map(|block| sheet.page.tag_of(block));
-            let is_heading = is_heading.is_some_and(|tag| tag.level().is_some());
-            let is_prose = form.words >= SOME_LENGTH && form.ends_sentence;
-            let fits = if is_heading { beside(index, index + 1) } else { is_prose };
-            if fits
-                && (is_heading || last == Some(index - 1))
-                && let Some(why) = taken.get_mut(index)
-            {
+            let Some(block) = sheet.page.blocks.get(index) else { return };
+            let is_heading = sheet.page.tag_of(block).level().is_some();
+            let marked = real(block.link_chars.max(block.bold_chars));
+            let is_plain = marked * 3.0 < form.chars && !form.has_address && !form.trails;
+            let is_prose = is_plain && form.words >= SOME_LENGTH && form.ends_sentence;
+            let fits = if is_heading {
+                beside(index, index - 1) && beside(index, index + 1)
+            } else {
+                is_prose && before(index) && (behind(index) || last < Some(index))
+            };
+            if fits && let Some(why) = taken.get_mut(index) {
                 *why = Why::Taken;
             }
         }
