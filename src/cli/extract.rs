@@ -10,6 +10,7 @@ use feedmill_formats::{decode, sniff, url as web};
 use serde_json::{Map, Value, json};
 
 use super::document::Document;
+use super::meter::Line;
 use super::{Context, Failure, text};
 use crate::model::Kind;
 
@@ -216,17 +217,23 @@ fn batch(dir: &Path, out: &Path, context: &Context) -> Result<(), Failure> {
     let unreadable = |path: &Path, error: &dyn std::fmt::Display| {
         Failure::usage("unreadable", format!("cannot read {}: {error}", path.display()))
     };
-    let truth = dir.join("truth.json");
-    let known: Map<String, Value> = match std::fs::read(&truth) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| unreadable(&truth, &error))?,
-        Err(_) => Map::new(),
+    let pages = dir.join("pages");
+    let pages = if pages.is_dir() { pages } else { dir.to_path_buf() };
+    // Beside the pages, whichever of the two directories was given.
+    let beside = [dir.join("truth.json"), pages.with_file_name("truth.json")];
+    let truth = beside.into_iter().find(|path| path.is_file());
+    let known: Map<String, Value> = match truth {
+        Some(path) => {
+            std::fs::read(&path).map_err(|error| unreadable(&path, &error)).and_then(|told| {
+                serde_json::from_slice(&told).map_err(|error| unreadable(&path, &error))
+            })?
+        }
+        None => Map::new(),
     };
     // Before anything is read, since reading may take an hour.
     std::fs::File::create(out).map_err(|error| unwritable(out, &error))?;
-    let pages = dir.join("pages");
-    let pages = if pages.is_dir() { pages } else { dir.to_path_buf() };
-    let mut found = Map::new();
-    let mut refused = 0_u64;
+    let (mut found, mut refused) = (Map::new(), 0_u64);
+    let mut line = Line::new(context);
     for entry in std::fs::read_dir(&pages).map_err(|error| unreadable(&pages, &error))? {
         let path = entry.map_err(|error| unreadable(&pages, &error))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -241,7 +248,9 @@ fn batch(dir: &Path, out: &Path, context: &Context) -> Result<(), Failure> {
         refused += u64::from(read.is_err());
         let told = read.map_or_else(|code| json!({ "refused": code }), |told| prediction(&told));
         found.insert(id.to_owned(), told);
+        line.tell(format!("{} read", text::count(found.len() as u64, "page")));
     }
+    line.clear();
     let count = u64::try_from(found.len()).unwrap_or(u64::MAX);
     let bytes = serde_json::to_vec(&found).map_err(|error| unwritable(out, &error))?;
     std::fs::write(out, bytes).map_err(|error| unwritable(out, &error))?;
