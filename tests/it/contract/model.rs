@@ -23,6 +23,8 @@ pub(super) struct Task {
     pub(super) status: Status,
     pub(super) retries: u16,
     pub(super) failed: bool,
+    /// Whether it was ever asked for: from then on it has a rhythm of its own.
+    asked: bool,
     pub(super) owner: Option<usize>,
     given_by: [bool; SOURCES],
     /// Leases that ended since its last answer without one.
@@ -97,6 +99,7 @@ impl Model {
                 status: if wanted { Status::Pending } else { Status::Parked },
                 retries: 0,
                 failed: false,
+                asked: false,
                 lost: 0,
                 owner: given.source,
                 given_by,
@@ -120,7 +123,7 @@ impl Model {
         if leased {
             return (false, false);
         }
-        let waits = task.kind.recurs() || task.failed;
+        let waits = task.kind.recurs() || task.failed || task.asked;
         match task.status {
             Status::Pending => {
                 let sooner = task.due > now && given.at < task.due && !waits;
@@ -266,6 +269,8 @@ impl Model {
         task.due = due;
         task.status = ends.unwrap_or(task.status);
         task.failed = !matches!(next, Next::Fetched | Next::Again { .. });
+        let postponed = matches!(next, Next::Postpone { .. });
+        task.asked |= !postponed && advice != HostAdvice::NotAsked;
         task.lost = 0;
         task.retries = match next {
             Next::Fetched | Next::Again { .. } => 0,

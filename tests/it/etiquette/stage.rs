@@ -189,9 +189,10 @@ pub(super) fn apart(log: &[Logged], wanted: &[i64]) {
     let spacing = spacing(log);
     assert!(spacing.len() >= wanted.len(), "{spacing:?}");
     for (have, wanted) in spacing.iter().zip(wanted) {
-        // Polls spread by a twentieth, and wait for their turn at the host.
-        let latest = wanted + wanted / 20 + MINUTE;
-        assert!((*wanted..=latest).contains(have), "{spacing:?}, not {wanted}");
+        // Polls spread by a twentieth, and wait for their turn at the host. A request may reach a busy
+        // publisher some real milliseconds late, and the next one in time.
+        let (earliest, latest) = (wanted - wanted / 200, wanted + wanted / 20 + MINUTE);
+        assert!((earliest..=latest).contains(have), "{spacing:?}, not {wanted}");
     }
 }
 
