@@ -178,7 +178,7 @@ pub(super) async fn line_14_polls_do_not_align_and_a_backlog_is_spread(mut stage
     };
     stage.world.play(asked(3)).await;
     let later = round(&stage, &feeds, 2);
-    assert!(span(&later) >= 3 * MINUTE, "they were all added in one moment: {later:?}");
+    assert!(span(&later) >= 2 * MINUTE, "they were all added in one moment: {later:?}");
     // As many fall into the first tenth of a minute as into any other.
     let full = later.iter().filter(|began| **began % MINUTE < 6_000).count();
     assert!(full <= feeds.len() / 3, "{later:?}");
