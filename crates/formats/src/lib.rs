@@ -8,6 +8,7 @@ pub mod article;
 pub mod charset;
 pub mod date;
 pub mod decode;
+pub mod discover;
 pub mod feed;
 pub mod opml;
 pub mod rights;

@@ -33,7 +33,7 @@ mod selectors;
 mod state;
 mod tags;
 mod title;
-mod tree;
+pub(crate) mod tree;
 
 use std::collections::HashSet;
 

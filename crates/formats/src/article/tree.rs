@@ -30,7 +30,7 @@ const LONG_TAG: usize = 16 << 10;
 const MAX_ATTRIBUTES: usize = 4_000;
 
 /// A place in the table.
-pub(super) type Id = usize;
+pub(crate) type Id = usize;
 
 /// What a node is.
 #[derive(Debug)]
@@ -53,15 +53,15 @@ struct Node {
 
 /// A document.
 #[derive(Debug)]
-pub(super) struct Tree(Vec<Node>);
+pub(crate) struct Tree(Vec<Node>);
 
 /// The page unfolds into too large a tree.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unbounded;
+pub(crate) struct Unbounded;
 
 impl Tree {
     /// Reads a document.
-    pub(super) fn read(html: &str) -> Result<Self, Unbounded> {
+    pub(crate) fn read(html: &str) -> Result<Self, Unbounded> {
         if has_endless_tag(html) {
             return Err(Unbounded);
         }
@@ -105,7 +105,7 @@ impl Tree {
     }
 
     /// The name of an element.
-    pub(super) fn name(&self, id: Id) -> Option<&LocalName> {
+    pub(crate) fn name(&self, id: Id) -> Option<&LocalName> {
         match self.data(id) {
             Data::Element { name, .. } => Some(&name.local),
             _ => None,
@@ -113,7 +113,7 @@ impl Tree {
     }
 
     /// An attribute of an element.
-    pub(super) fn attr(&self, id: Id, wanted: &LocalName) -> Option<&str> {
+    pub(crate) fn attr(&self, id: Id, wanted: &LocalName) -> Option<&str> {
         match self.data(id) {
             Data::Element { attrs, .. } => attribute(attrs, wanted),
             _ => None,
@@ -147,7 +147,7 @@ impl Tree {
 
     /// The next node in the order of the document inside `root`, with or without the children of
     /// `id`.
-    pub(super) fn following(&self, id: Id, root: Id, inside: bool) -> Option<Id> {
+    pub(crate) fn following(&self, id: Id, root: Id, inside: bool) -> Option<Id> {
         if inside && let Some(child) = self.first_child(id) {
             return Some(child);
         }
@@ -202,7 +202,7 @@ impl Tree {
 
     /// The text in an element in one line, at most so many bytes of it; a `gap` parts what
     /// different elements say.
-    pub(super) fn text(&self, root: Id, most: usize, gap: bool) -> String {
+    pub(crate) fn text(&self, root: Id, most: usize, gap: bool) -> String {
         let mut out = String::new();
         let (mut at, mut space) = (Some(root), false);
         while let Some(id) = at {
