@@ -40,7 +40,7 @@ pub use faults::{Fault, Mislabel, RetryAfter, Script, Span};
 pub use judge::{Impolite, Politeness, Why, judge};
 pub use log::{Counters, Logged};
 pub use prose::Language;
-pub use publisher::{Channel, FeedFormat, JsonLd, Publisher, Template};
+pub use publisher::{Channel, FeedFormat, Front, JsonLd, Publisher, Template};
 pub use world::Story;
 
 use reply::Request;
@@ -77,6 +77,8 @@ pub struct Setup {
     pub window: Option<usize>,
     /// The feed formats in use, in turn.
     pub formats: Vec<FeedFormat>,
+    /// What home pages tell of feeds, in turn.
+    pub fronts: Vec<Front>,
     /// The share of publishers that have sitemaps and nothing else.
     pub sitemap_only_share: f64,
     /// The share of stories that are wire copies of another publisher's story.
@@ -101,6 +103,7 @@ impl Setup {
             day_profile: true,
             window: None,
             formats: vec![FeedFormat::Rss, FeedFormat::Atom, FeedFormat::Json],
+            fronts: vec![Front::Alternate],
             sitemap_only_share: 0.1,
             syndication: 0.03,
             keep_log: true,

@@ -38,6 +38,25 @@ pub enum Channel {
     Listing,
 }
 
+/// What a publisher's pages tell of its feed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Front {
+    /// Every page names it in its head.
+    #[default]
+    Alternate,
+    /// The home page's answer names it in a `Link` header.
+    Header,
+    /// The home page links to it.
+    Anchor,
+    /// Nothing: it is where feeds often are.
+    Plain,
+    /// That the pages are made by `WordPress`, which has it at a place of its own.
+    WordPress,
+    /// Nothing, and there is no feed and no sitemap.
+    Silent,
+}
+
 /// The markup of a publisher's pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,6 +128,8 @@ pub struct Publisher {
     pub json_ld: JsonLd,
     /// The form of its feed, if it has one.
     pub feed_format: FeedFormat,
+    /// What its pages tell of the feed.
+    pub front: Front,
     /// By what its stories can be found.
     pub channels: Vec<Channel>,
     /// Its sections.
@@ -156,7 +177,9 @@ impl Publisher {
         let usual = rng.pick(&[20, 30, 40, 50]).max(4 * rhythm.most_in_half_an_hour());
         let window = setup.window.unwrap_or(usual).max(1);
         let history = if setup.deep_history { setup.history } else { setup.history.min(window) };
-        let channels = channels(index, setup, &mut rng);
+        let front = cycled(&setup.fronts, index);
+        let mut channels = channels(index, setup, &mut rng);
+        channels.retain(|_| front != Front::Silent);
         let templates = [
             Template::Semantic,
             Template::Blog,
@@ -172,6 +195,7 @@ impl Publisher {
             template: cycled(&templates, index),
             json_ld: rng.pick(&[JsonLd::None, JsonLd::Brief, JsonLd::Full]),
             feed_format: cycled(&setup.formats, index),
+            front,
             channels,
             categories: rng.some(words.categories, 5),
             rate_per_hour,
@@ -233,6 +257,7 @@ impl Publisher {
 
     pub(crate) fn feed_path(&self) -> &'static str {
         match self.feed_format {
+            _ if self.front == Front::WordPress => "/feed/",
             FeedFormat::Rss => "/feed.xml",
             FeedFormat::Atom => "/atom.xml",
             FeedFormat::Json => "/feed.json",

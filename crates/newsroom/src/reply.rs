@@ -180,6 +180,7 @@ fn served(world: &World, request: &Request, fault: Option<&Fault>, now: i64, ser
     let Some(resource) = site::locate(world, site, &request.target, now) else {
         return Reply::brief(404);
     };
+    let link = site::link_header(site, &resource);
     let salt = (fault == Some(&Fault::ChangedGuids) && resource.is_feed()).then_some(serial);
     let validators = resource.validators(world, site).filter(|_| salt.is_none());
     let (tags, since) = (request.header("if-none-match"), request.header("if-modified-since"));
@@ -190,6 +191,7 @@ fn served(world: &World, request: &Request, fault: Option<&Fault>, now: i64, ser
     } else {
         content(world, site, resource, request, fault, salt)
     };
+    reply.headers.extend(link.map(|link| ("Link".into(), link)));
     if let Some(validators) = validators {
         reply.headers.push(("ETag".into(), validators.etag));
         reply.headers.push(("Last-Modified".into(), http_date(validators.modified)));

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::feeds::{self, Sheet};
 use crate::markup::parse_http_date;
-use crate::publisher::{Channel, Publisher};
+use crate::publisher::{Channel, Front, Publisher};
 use crate::rng::{Purpose, Rng};
 use crate::world::{self, Outline, World};
 use crate::{gzip, media, sitemaps, template};
@@ -195,7 +195,26 @@ fn robots(site: &Publisher) -> String {
 fn home(world: &World, site: &Publisher, visible: Range<i64>) -> String {
     let shown = if site.has(Channel::Listing) { PER_LIST_PAGE / 2 } else { 0 };
     let stories = visible.rev().take(shown).map(|number| world.outline(site, number));
-    page_of(site, stories, None)
+    let entries: Vec<_> =
+        stories.map(|story| (template::link_to(site, &story), story.lede)).collect();
+    let (mut meta, mut content) = ("", template::story_list(site, &entries, None));
+    match site.front {
+        Front::WordPress => meta = "<meta name=\"generator\" content=\"WordPress 6.5\">\n",
+        Front::Anchor => {
+            content.extend(site.feed_url().map(|feed| format!("<p><a href=\"{feed}\">RSS</a></p>")))
+        }
+        Front::Alternate | Front::Header | Front::Plain | Front::Silent => {}
+    }
+    template::frame(site, &site.name, meta, &content)
+}
+
+/// The `Link` header of a resource, when it has one.
+pub(crate) fn link_header(site: &Publisher, resource: &Resource) -> Option<String> {
+    let is_named = site.front == Front::Header && matches!(resource, Resource::Home(_));
+    let feed = site.feed_url().filter(|_| is_named)?;
+    let kind = feeds::content_type(site.feed_format);
+    let kind = kind.split(';').next().unwrap_or(kind);
+    Some(format!("<{feed}>; rel=\"alternate\"; type=\"{kind}\""))
 }
 
 fn list_page(

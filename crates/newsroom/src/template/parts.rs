@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Link, Page};
 use crate::markup::{escape, reading_date, rfc3339};
 use crate::prose::{Block, joined};
-use crate::publisher::{Channel, FeedFormat, JsonLd, Publisher};
+use crate::publisher::{Channel, FeedFormat, Front, JsonLd, Publisher};
 use crate::rng::Rng;
 
 /// Opening and closing markup of each kind of block.
@@ -93,7 +93,8 @@ fn inline(text: &str, link: Option<&Link>, rng: &mut Rng) -> String {
 
 /// A whole document around `content`.
 pub(crate) fn frame(site: &Publisher, title: &str, meta: &str, content: &str) -> String {
-    let feed = site.feed_url().map_or_else(String::new, |href| {
+    let named = site.feed_url().filter(|_| site.front == Front::Alternate);
+    let feed = named.map_or_else(String::new, |href| {
         let kind = match site.feed_format {
             FeedFormat::Rss => "application/rss+xml",
             FeedFormat::Atom => "application/atom+xml",
