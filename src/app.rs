@@ -3,7 +3,9 @@
 
 pub mod backup;
 pub mod carry;
+pub mod discover;
 pub mod keep;
+mod poll;
 mod price;
 pub mod raw;
 pub mod replay;
@@ -32,6 +34,7 @@ use crate::fetch::{
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Adopted, Rules};
+use crate::handle::probe::Search;
 use crate::handle::{House, Refetching, Validation};
 use crate::model::{Lane, PollPolicy, RefetchPolicy};
 use crate::schedule::Policy;
@@ -40,6 +43,8 @@ use crate::store::{PgStore, SqliteStore, Store};
 
 pub use crate::fetch::Mode;
 pub use crate::progress::{Progress, Snapshot};
+pub(crate) use poll::first_interval;
+pub use poll::poll;
 
 /// Sinks get this long to hand over the rest of the log when the engine stops.
 const LAST_DELIVERY: Duration = Duration::from_secs(20);
@@ -246,24 +251,8 @@ pub async fn run(
         keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;
     let keeping = keeper.keep(upkeep_stop.clone());
     let keeping = upkeep.spawn(keeping);
-    let committing = TaskTracker::new();
-    let hold = Hold::new(Arc::clone(&progress));
-    let committer =
-        Committer::start(Arc::clone(&store), Arc::clone(&archive), hold.clone(), &committing);
-    let server = Server {
-        client,
-        guard,
-        store: Arc::clone(&store),
-        archive: Arc::clone(&archive),
-        committer,
-        hold,
-        desk: Desk::default(),
-        house: Arc::new(house(config)),
-        settings: serve_settings(config, clock),
-        clock: clock.clone(),
-        progress: Arc::clone(&progress),
-        robots: Arc::default(),
-    };
+    let asking = (client, guard);
+    let (server, committing) = serving(config, clock, asking, &store, &archive, &progress);
     let dispatcher = Dispatcher {
         server,
         lanes: options.lanes,
@@ -296,6 +285,37 @@ pub async fn run(
     drop(locks);
     ran?;
     Ok(progress.snapshot())
+}
+
+/// What serves leases, and what commits their outcomes.
+fn serving(
+    config: &Config,
+    clock: &Clock,
+    (client, guard): (Client, Guard),
+    store: &Arc<dyn Store>,
+    archive: &Arc<Archive>,
+    progress: &Arc<Progress>,
+) -> (Server, TaskTracker) {
+    let committing = TaskTracker::new();
+    let hold = Hold::new(Arc::clone(progress));
+    let (store, archive) = (Arc::clone(store), Arc::clone(archive));
+    let committer =
+        Committer::start(Arc::clone(&store), Arc::clone(&archive), hold.clone(), &committing);
+    let server = Server {
+        client,
+        guard,
+        store,
+        archive,
+        committer,
+        hold,
+        desk: Desk::default(),
+        house: Arc::new(house(config)),
+        settings: serve_settings(config, clock),
+        clock: clock.clone(),
+        progress: Arc::clone(progress),
+        robots: Arc::default(),
+    };
+    (server, committing)
 }
 
 /// Directories that the engine writes to. A sink's are not among them: it is held up alone.
@@ -367,6 +387,7 @@ fn rules(config: &Config, clock: &Clock) -> Rules {
         robots_for_feeds: config.robots.apply_to_feeds,
         concurrency: config.hosts.concurrency,
         groups: config.hosts.groups.iter().map(Group::parts).collect(),
+        discover: config.discovery.enabled,
     }
 }
 
@@ -389,6 +410,11 @@ fn house(config: &Config) -> House {
             },
             interval: config.refetch.interval.duration(),
             times: config.refetch.times,
+        },
+        search: Search {
+            requests: config.discovery.max_requests,
+            time: config.discovery.time_limit.duration(),
+            again: config.discovery.retry.duration(),
         },
     }
 }

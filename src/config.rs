@@ -50,6 +50,7 @@ pub struct Config {
     pub schedule: Schedule,
     pub retry: Retry,
     pub normalize: Normalize,
+    pub discovery: Discovery,
     pub extract: Extract,
     pub validation: Validation,
     pub refetch: Refetch,
@@ -209,6 +210,21 @@ pub struct Normalize {
     pub keep_trailing_slash: bool,
 }
 
+/// How feeds and sitemaps are found for a source that names none. One address is asked for after the
+/// other, with the pauses and rules of all requests; `source show` tells what was tried.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Discovery {
+    /// Whether they are looked for. A source may have its own word (`source add --no-discover`).
+    pub enabled: bool,
+    /// Requests that a search may cost at the most, without robots.txt (1 to 100).
+    pub max_requests: u32,
+    /// Longest time from the first answer to the last request; that an engine was down counts as well.
+    pub time_limit: Span,
+    /// A search that found nothing begins again after this long.
+    pub retry: Span,
+}
+
 /// How articles are taken from pages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -333,6 +349,7 @@ impl Default for Config {
             schedule: Schedule::default(),
             retry: Retry::default(),
             normalize: Normalize::default(),
+            discovery: Discovery::default(),
             extract: Extract::default(),
             validation: Validation::default(),
             refetch: Refetch::default(),
@@ -399,6 +416,13 @@ impl Default for Schedule {
 impl Default for Retry {
     fn default() -> Self {
         Self { max: 3, first: Span::minutes(1), cap: Span::hours(24) }
+    }
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        let (time_limit, retry) = (Span::hours(24), Span::hours(168));
+        Self { enabled: true, max_requests: 20, time_limit, retry }
     }
 }
 

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::db::DbError;
-use crate::model::{Code, Kind, Lane, Lease, LeaseId, NewTask, Task, Ts};
+use crate::model::{Code, Kind, Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts};
 
 pub use adopt::Adopted;
 pub use budget::{Pace, PauseOrigin};
@@ -46,6 +46,8 @@ pub struct Rules {
     pub concurrency: u32,
     /// Hosts that share one budget: the group's name, and its hosts (exact, or `*.suffix`).
     pub groups: Vec<(String, Vec<String>)>,
+    /// Whether a source without channels has its home page looked at for some.
+    pub discover: bool,
 }
 
 /// What became of a batch of submissions.
@@ -170,6 +172,10 @@ pub trait Frontier: Send + Sync {
 
     /// Hands out at most `n` tasks of these lanes, each on another host.
     async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError>;
+
+    /// Hands out this very task, when it is due and its host is free; first its robots.txt, where that
+    /// is needed.
+    async fn claim_task(&self, task: TaskId) -> Result<Option<Lease>, DbError>;
 
     /// Makes a lease last for another full term; false when it is stale.
     async fn renew(&self, lease: LeaseId) -> Result<bool, DbError>;

@@ -9,6 +9,7 @@ mod feed;
 mod identity;
 mod moved;
 mod poll;
+pub mod probe;
 mod refetch;
 mod robots;
 mod sitemap;
@@ -68,6 +69,8 @@ pub struct House {
     pub validation: Validation,
     /// Whether pages are asked for again.
     pub refetch: Refetching,
+    /// How far the search for a source's channels goes.
+    pub search: probe::Search,
 }
 
 /// What a fetch brought.
@@ -91,6 +94,13 @@ pub enum Reply {
         /// Why, for people.
         detail: String,
     },
+    /// A redirect to what is a task of its own.
+    Elsewhere {
+        /// Where.
+        target: Url,
+        /// The last of so many.
+        hops: usize,
+    },
 }
 
 /// What was read from the answer.
@@ -109,6 +119,8 @@ enum What {
     Feed(Box<feed::Read>, Carried),
     Sitemap(Box<sitemap::Read>, Carried),
     Page(Box<article::Read>, Carried),
+    Probe(Box<probe::Read>, Carried),
+    Elsewhere(Url, usize),
 }
 
 /// A failure, with what was said about it.
@@ -152,8 +164,12 @@ pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
     }
     let fetch = match reply {
         Reply::Answer(response) => Some(response.exchange.id),
-        Reply::Failed { .. } | Reply::Refused { .. } => None,
+        Reply::Failed { .. } | Reply::Refused { .. } | Reply::Elsewhere { .. } => None,
     };
+    if task.kind == Kind::Probe {
+        ask.discovery = task.source;
+        ask.robots = web::parse(&task.url).ok().map(|url| web::origin(&url));
+    }
     let what = match (reply, task.kind) {
         (_, Kind::Robots) => {
             let read = robots::read(task, reply, house);
@@ -165,6 +181,10 @@ pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
         }
         (Reply::Refused { code, detail }, _) => {
             What::Failed(Failure { asked: false, ..Failure::new(*code, detail.clone()) })
+        }
+        (Reply::Elsewhere { target, hops }, _) => {
+            ask.leads = vec![target.to_string()];
+            What::Elsewhere(target.clone(), *hops)
         }
         (Reply::Answer(response), kind) => read_answer(lease, response, kind, house, &mut ask),
     };
@@ -223,7 +243,13 @@ fn read_answer(
             ask.frame_of = url.as_ref().map(web::host);
             What::Page(Box::new(read), carried)
         }),
-        Kind::Robots | Kind::Probe | Kind::Listing | Kind::Archive | Kind::Enclosure => {
+        Kind::Probe => probe::read(lease, response, &body, house).map(|read| {
+            ask.entries = read.feed().map(feed::Read::asked).unwrap_or_default();
+            ask.robots = web::parse(&carried.final_url).ok().map(|url| web::origin(&url));
+            ask.leads = read.leads();
+            What::Probe(Box::new(read), carried)
+        }),
+        Kind::Robots | Kind::Listing | Kind::Archive | Kind::Enclosure => {
             Err((Code::Internal, format!("no handler for {kind} tasks")))
         }
     };
@@ -251,6 +277,8 @@ pub fn decide(lease: &Lease, parsed: Parsed, known: &Known, at: Ts, house: &Hous
         What::NotModified(carried) => not_modified(lease, carried, known, at, house),
         What::Feed(read, carried) => feed::decide(lease, *read, carried, fetch, known, at, house),
         What::Sitemap(read, carried) => sitemap::decide(lease, &read, carried, known, at, house),
+        What::Probe(read, carried) => probe::decide(lease, *read, carried, fetch, known, at, house),
+        What::Elsewhere(target, hops) => leads_on(lease, &target, hops, known, at, house),
         What::Page(read, carried) => {
             article::decide(lease, &read, carried, fetch, known, at, house)
         }
@@ -324,6 +352,9 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
         let attempts = u32::from(task.retry_count) + 1;
         (house.policy.retry_page(task.id, at, code, attempts, told), None, Vec::new())
     };
+    if task.kind == Kind::Probe && (plan.is_none() || !probe::is_patient(lease, code)) {
+        return probe::given_up(lease, failure, known, at, house);
+    }
     let mut outcome = match &plan {
         Some(plan) => Outcome::new(
             code,
@@ -382,8 +413,14 @@ fn busy(
 
 /// The outcome when an address leads to another host's page, `hops` redirects away: that is a task
 /// of its own there, which goes on counting.
-#[must_use]
-pub fn leads_on(lease: &Lease, target: &Url, hops: usize, at: Ts, house: &House) -> Outcome {
+fn leads_on(
+    lease: &Lease,
+    target: &Url,
+    hops: usize,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
     let task = &lease.task;
     let redirects = task.redirects.saturating_add(u16::try_from(hops).unwrap_or(u16::MAX));
     let circle = UrlHash::of(&web::key(target, &house.key)) == task.url_hash
@@ -391,7 +428,10 @@ pub fn leads_on(lease: &Lease, target: &Url, hops: usize, at: Ts, house: &House)
     if circle {
         let detail = format!("leads to {target}, one redirect too many");
         let failure = Failure::new(Code::RedirectLoop, detail);
-        return fail(lease, &failure, &Known::default(), at, house);
+        return fail(lease, &failure, known, at, house);
+    }
+    if task.kind == Kind::Probe {
+        return probe::leads_on(lease, target, redirects, known, at, house);
     }
     let next = if task.kind.recurs() {
         Next::Again { at: poll::elsewhere(lease, at, house) }

@@ -6,6 +6,7 @@
 mod access;
 mod article;
 mod code;
+mod discovery;
 mod entry;
 mod event;
 mod fetch;
@@ -18,6 +19,7 @@ mod task;
 pub use access::{Access, Auth};
 pub use article::{Article, ArticleFact, ArticleId, ArticleRow, Change, Near, PastForm, Revision};
 pub use code::{Class, Code};
+pub use discovery::{Discovery, DiscoveryFact, FoundChannel, LeadState, Tried};
 pub use entry::{Enclosure, Entry, EntryFact, EntryId, EntryRow, Person};
 pub use event::{Event, EventKind, NewEvent};
 pub use feedmill_formats::date::Ts;

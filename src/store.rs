@@ -22,9 +22,9 @@ use crate::frontier::{
     SubmitReport, Sweep, TaskFilter,
 };
 use crate::model::{
-    ArticleId, ArticleRow, Ask, Code, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, Lane,
-    Lease, LeaseId, NewSource, NewTask, Outcome, PastForm, Revision, RobotsState, Source,
-    SourceChange, SourceId, Task, TaskId, Ts, Warned,
+    ArticleId, ArticleRow, Ask, Code, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord,
+    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PastForm, Revision, RobotsState,
+    Source, SourceChange, SourceId, Task, TaskId, Ts, Warned,
 };
 
 pub use events::EventFilter;
@@ -202,6 +202,9 @@ pub trait Store: Frontier {
     /// All sources, by name.
     async fn sources(&self) -> Result<Vec<Source>, DbError>;
 
+    /// The searches for channels of sources.
+    async fn discoveries(&self) -> Result<Vec<(SourceId, Discovery)>, DbError>;
+
     /// The channels of all sources, in the order in which they were added.
     async fn channels(&self) -> Result<Vec<ChannelState>, DbError>;
 
@@ -321,6 +324,9 @@ impl<S: Store> Frontier for S {
     }
     async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
         self.queue().claim(n, lanes).await
+    }
+    async fn claim_task(&self, task: TaskId) -> Result<Option<Lease>, DbError> {
+        self.queue().claim_task(task).await
     }
     async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {
         self.queue().renew(lease).await

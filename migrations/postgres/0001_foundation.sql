@@ -21,6 +21,9 @@ CREATE TABLE source(
 
 CREATE SEQUENCE host_id;
 CREATE SEQUENCE lease_id CACHE 64;
+-- The search for the channels of a source that names none, as far as it has come.
+CREATE TABLE discovery(source_id bigint PRIMARY KEY, state text NOT NULL); -- Discovery as JSON
+
 CREATE TABLE host(
   id bigint PRIMARY KEY DEFAULT nextval('host_id'),
   queue_id bigint NOT NULL,        -- the row of slot 0: what queue and task refer to
@@ -296,6 +299,7 @@ DROP TABLE queue;
 DROP TABLE task_source;
 DROP TABLE task;
 DROP TABLE host;
+DROP TABLE discovery;
 DROP SEQUENCE lease_id;
 DROP TABLE source;
 DROP TABLE meta;

@@ -13,6 +13,9 @@ CREATE TABLE source(
   disable_reason TEXT,
   created_at INTEGER NOT NULL);
 
+-- The search for the channels of a source that names none, as far as it has come.
+CREATE TABLE discovery(source_id INTEGER PRIMARY KEY, state TEXT NOT NULL); -- Discovery as JSON
+
 CREATE TABLE host(
   id INTEGER PRIMARY KEY,
   queue_id INTEGER NOT NULL,       -- id of slot 0: what queue and task rows call their host
@@ -280,5 +283,6 @@ DROP TABLE queue;
 DROP TABLE task_source;
 DROP TABLE task;
 DROP TABLE host;
+DROP TABLE discovery;
 DROP TABLE source;
 DROP TABLE meta;

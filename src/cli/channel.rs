@@ -1,7 +1,7 @@
 //! How a source's channels do, in the words that all commands use.
 
 use super::text;
-use crate::model::{Health, Status, Ts};
+use crate::model::{Discovery, Health, Status, Ts};
 use crate::store::ChannelState;
 
 /// Where a channel stands: polled, or why not and since when.
@@ -44,6 +44,27 @@ pub(super) fn warnings(channel: &ChannelState) -> impl Iterator<Item = String> +
         };
         format!("{}{times}{detail}", warned.code)
     })
+}
+
+/// What the search for channels found, tried in vain and left out.
+pub(super) fn searched(search: &Discovery) -> String {
+    let head = match search.ended {
+        Some(_) if search.found.is_empty() => "no feed and no sitemap was found; tried:",
+        Some(_) => "found by looking around; tried as well:",
+        None => "its feeds are being looked for; tried so far:",
+    };
+    let mut lines = vec![head.to_owned()];
+    lines.extend(search.found.iter().map(|found| {
+        format!("  {}: {}, {}", text::one_line(&found.url), found.kind, found.how.told())
+    }));
+    lines.extend(
+        search.tried.iter().map(|tried| {
+            format!("  {}: {}", text::one_line(&tried.url), text::one_line(&tried.why))
+        }),
+    );
+    let left = if search.ended.is_some() { "not asked for" } else { "still to be asked for" };
+    lines.extend(search.left.iter().map(|it| format!("  {}: {left}", text::one_line(&it.url))));
+    lines.join("\n")
 }
 
 #[cfg(test)]

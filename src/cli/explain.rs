@@ -9,7 +9,7 @@ use serde_json::json;
 use super::out::Out;
 use super::{Context, Failure, channel, host, text};
 use crate::frontier::{HostFilter, HostState, Rules, TaskFilter, queue_key};
-use crate::model::{Code, FetchRecord, Kind, Status, Task, Ts, UrlHash};
+use crate::model::{Ask, Code, FetchRecord, Kind, Status, Task, Ts, UrlHash};
 use crate::store::{ChannelState, SourceError, Store};
 
 /// Requests shown for each address.
@@ -40,10 +40,16 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             let now = context.clock.now();
             let urls: Vec<&str> = channels.iter().map(|one| one.url.as_str()).collect();
             let waits = Waits::of(&urls, &*store, now).await?;
-            let value = json!({ "source": source, "channels": channels, "waits": waits.all() });
+            let ask = Ask { discovery: Some(source.id), ..Ask::default() };
+            let search = store.lookup(ask).await?.discovery;
+            let value = json!({
+                "source": source, "channels": channels, "waits": waits.all(), "discovery": search,
+            });
             let told = |_: &Out| {
                 let parts = channels.iter().map(|one| of_channel(one, &waits, now));
-                parts.collect::<Vec<_>>().join("\n\n")
+                // How channels were found explains something where there are none.
+                let unfound = search.as_ref().filter(|_| channels.is_empty());
+                parts.chain(unfound.map(channel::searched)).collect::<Vec<_>>().join("\n\n")
             };
             context.out.emit(&value, told)
         }

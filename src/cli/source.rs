@@ -1,19 +1,22 @@
 //! `feedmill source`: the publishers that are followed.
 
 mod access;
+mod add;
 mod diff;
 mod lists;
+mod rehearse;
 mod selectors;
 mod show;
+mod status;
 mod test;
 
 use clap::Subcommand;
 use feedmill_formats::url::Url;
 
 use super::{Context, Failure, text};
-use crate::config::Span;
+use crate::config::{Config, Span};
 use crate::fetch::Guard;
-use crate::model::{Kind, PollPolicy, Polling, RefetchPolicy, Source, SourceChange};
+use crate::model::{Kind, NewSource, PollPolicy, Polling, RefetchPolicy, Source, SourceChange};
 use crate::sources::{Wanted, check_polling, specify};
 
 /// Adds, shows and changes the publishers that are followed
@@ -47,6 +50,12 @@ pub(super) enum Command {
     Test(Box<test::Args>),
     /// Lists all sources
     List,
+    /// Shows how all sources do, in groups, the worst first
+    Status {
+        /// Lists the healthy ones as well
+        #[arg(long)]
+        all: bool,
+    },
     /// Shows a source and how its channels do
     Show {
         /// The source's name or id
@@ -61,6 +70,9 @@ pub(super) enum Command {
     Import {
         /// The OPML file, or - for standard input
         file: String,
+        /// Shows what would be found and what it would cost, and stores nothing
+        #[arg(long)]
+        rehearse: bool,
     },
     /// Prints the feeds of all sources as OPML
     Export,
@@ -119,22 +131,33 @@ impl Polls {
     }
 }
 
-/// Adds a source
+/// Looks at an address, shows the feeds and sitemaps found there, and follows them
 ///
-/// An address is a feed, or a sitemap when its file name says so. Several addresses make one source
-/// with several channels.
+/// An address may be a feed, a sitemap or any page of a site: then its feed is looked for, and its news
+/// sitemap. Several addresses make one source with several channels. Nothing is stored before you say
+/// yes. The channels are polled once, with what was read already.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  feedmill source add https://example.com/feed.xml
+  feedmill source add https://example.com
+  feedmill source add https://example.com/feed.xml --yes
   feedmill source add https://example.com/rss https://example.com/sitemap.xml --name example")]
 pub(super) struct Add {
-    /// Addresses of its feeds and sitemaps
+    /// Addresses of its feeds and sitemaps, or of a page to look for them
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
     /// What to call it [default: the host of the first address]
     #[arg(long)]
     name: Option<String>,
+    /// Does not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Adds the addresses as they are, without a look: feeds, or sitemaps when their file names say so
+    #[arg(long)]
+    no_check: bool,
+    /// Looks at the addresses themselves alone, not for feeds around them
+    #[arg(long)]
+    no_discover: bool,
     /// The addresses are feeds, whatever they are called
     #[arg(long, conflicts_with = "sitemap")]
     feed: bool,
@@ -178,15 +201,16 @@ impl Add {
 
 pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Failure> {
     match command {
-        Command::Add(args) => add(args, context).await,
+        Command::Add(args) => add::run(args, context).await,
         Command::Access { name, flags } => access::run(name, flags, context).await,
         Command::Pace { name, flags } => pace(name, flags, context).await,
         Command::Selectors { name, flags } => selectors::run(name, flags, context).await,
         Command::Test(args) => test::run(args, context).await,
         Command::List => show::list(context).await,
+        Command::Status { all } => status::run(*all, context).await,
         Command::Show { name } => show::show(name, context).await,
         Command::Diff { name } => diff::run(name, context).await,
-        Command::Import { file } => lists::import(file, context).await,
+        Command::Import { file, rehearse } => lists::import(file, *rehearse, context).await,
         Command::Export => lists::export(context).await,
         Command::Remove { name, yes } => remove(name, *yes, context).await,
         Command::Enable { name } => {
@@ -218,15 +242,11 @@ async fn pace(name: &str, flags: &Polls, context: &Context) -> Result<(), Failur
     context.out.done(&source, &format!("{} is polled {how}", source.spec.name))
 }
 
-async fn add(args: &Add, context: &Context) -> Result<(), Failure> {
-    // Said before anything is opened, so that a mistake leaves nothing behind.
-    let fetch = context.load()?.config.fetch;
-    let guard = Guard::new(&fetch);
+/// What is to be followed. Said before anything is opened, so that a mistake leaves nothing behind.
+fn spec(args: &Add, config: &Config) -> Result<NewSource, Failure> {
+    let guard = Guard::new(&config.fetch);
     let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
-    let spec = specify(&args.wanted()?, permit)?;
-    let source = context.store_or_new().await?.add_source(spec).await?;
-    let told = format!("{} is followed: {}", source.spec.name, channels(&source));
-    context.out.done(&source, &told)
+    Ok(specify(&args.wanted()?, permit)?)
 }
 
 fn channels(source: &Source) -> String {

@@ -23,6 +23,9 @@ pub fn validate(config: &Config) -> Vec<Problem> {
     found.robots(&config.robots);
     found.schedule(&config.schedule);
     found.retry(&config.retry);
+    found.within("discovery.max_requests", config.discovery.max_requests, 1..=100);
+    found.positive("discovery.time_limit", config.discovery.time_limit);
+    found.positive("discovery.retry", config.discovery.retry);
     found.within("validation.max_title_chars", config.validation.max_title_chars, 1..=100_000);
     found.within("validation.earliest_year", config.validation.earliest_year, 1..=9999);
     found.positive("refetch.interval", config.refetch.interval);

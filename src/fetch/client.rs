@@ -3,8 +3,10 @@
 //! The body arrives as served, still in its content coding; decoding is the handlers' business.
 //! No request leaves past the guard.
 
+use std::collections::HashMap;
 use std::error::Error as _;
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -51,13 +53,26 @@ pub struct Client {
     guard: Guard,
     settings: ClientSettings,
     clock: Clock,
+    /// Answers that were had already, each good for one request.
+    in_hand: Arc<Mutex<HashMap<String, Exchange>>>,
 }
 
 impl Client {
     /// A client behind this guard.
     pub fn new(settings: ClientSettings, guard: Guard, clock: Clock) -> Result<Self, FetchError> {
         let ways = Ways::new(guard.clone(), settings.connect_timeout);
-        Ok(Self { ways, guard, settings, clock })
+        Ok(Self { ways, guard, settings, clock, in_hand: Arc::default() })
+    }
+
+    /// The same client, with answers in hand that nobody has to be asked for again.
+    #[must_use]
+    pub fn with_answers(self, answers: Vec<Exchange>) -> Self {
+        let by_address = answers.into_iter().map(|answer| (answer.url.clone(), answer));
+        Self { in_hand: Arc::new(Mutex::new(by_address.collect())), ..self }
+    }
+
+    fn answer_in_hand(&self, url: &Url) -> Option<Exchange> {
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).remove(url.as_str())
     }
 
     /// Asks once, within the request's limit and what is left of the task's. A source's own headers
@@ -71,6 +86,9 @@ impl Client {
         left: Duration,
     ) -> Result<Exchange, FetchError> {
         self.guard.check_url(url)?;
+        if let Some(answer) = self.answer_in_hand(url) {
+            return Ok(answer);
+        }
         let settings = &self.settings;
         let way = Way::of(url, &settings.proxy, &settings.bind, source);
         let is_direct = way.proxy.is_none();

@@ -83,9 +83,10 @@ const fn accept(kind: Kind) -> &'static str {
         Kind::Sitemap => "application/xml, text/xml;q=0.9, */*;q=0.5",
         Kind::Robots => "text/plain, */*;q=0.5",
         Kind::Enclosure => "*/*",
-        Kind::Probe | Kind::Listing | Kind::Article => {
-            "text/html, application/xhtml+xml;q=0.9, */*;q=0.5"
+        Kind::Probe => {
+            "text/html, application/rss+xml, application/atom+xml, application/feed+json, application/xml;q=0.9, */*;q=0.5"
         }
+        Kind::Listing | Kind::Article => "text/html, application/xhtml+xml;q=0.9, */*;q=0.5",
     }
 }
 

@@ -133,7 +133,8 @@ impl Server {
             let outcome = match &answer {
                 Answer::Reply(reply) => self.judge(&lease, reply, at).await,
                 Answer::LeadsTo(target, hops) => {
-                    Ok(handle::leads_on(&lease, target, *hops, at, &self.house))
+                    let reply = Reply::Elsewhere { target: target.clone(), hops: *hops };
+                    self.judge(&lease, &Arc::new(reply), at).await
                 }
                 // Whatever we found is theirs to find.
                 Answer::Lost => return,

@@ -17,7 +17,7 @@ pub(super) fn tell(lease: &Lease, events: &[NewEvent]) {
             EventKind::SourceEnabled => {
                 tracing::info!(source, url, reason, "a channel is enabled again");
             }
-            EventKind::SourceHealth => {
+            EventKind::SourceHealth | EventKind::SourceDiscovered => {
                 let health = said("health");
                 tracing::info!(source, url, health, reason, "the health of a channel changed");
             }

@@ -119,6 +119,7 @@ mod tests {
             delay: std::time::Duration::from_secs(1),
             lease: std::time::Duration::from_secs(60),
             robots_for_feeds: false,
+            discover: true,
             concurrency: 1,
             groups: groups
                 .iter()

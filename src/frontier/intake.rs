@@ -137,6 +137,7 @@ mod tests {
             delay: std::time::Duration::from_secs(1),
             lease: std::time::Duration::from_mins(1),
             robots_for_feeds: false,
+            discover: true,
             concurrency: 1,
             groups: vec![],
         }

@@ -32,10 +32,10 @@ use super::{
 };
 use crate::db::postgres::{Tx, WORK};
 use crate::db::{DbError, PgDb};
-use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
+use crate::model::{Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts};
 
 pub(crate) use complete::{Completed, Leases, settle};
-pub(crate) use moves::{allow_again, rehome};
+pub(crate) use moves::{allow_again, become_channel, rehome};
 pub(crate) use rows::{
     SOURCE_COLUMNS, int, lock, lock_held, maybe, maybe_code, maybe_ts, named, narrow, now,
     queue_ids, read_source, renew_tops,
@@ -214,6 +214,10 @@ impl Frontier for PgFrontier {
         let leases = claim::claim(&self.db, wanted, lanes, &self.rules, self.obituary).await?;
         turn.handed_out += leases.len();
         Ok(leases)
+    }
+
+    async fn claim_task(&self, task: TaskId) -> Result<Option<Lease>, DbError> {
+        claim::claim_task(&self.db, task, &self.rules, self.obituary).await
     }
 
     async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {

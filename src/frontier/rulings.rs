@@ -79,12 +79,20 @@ impl Strike {
 /// What is kept of a task that is given again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownTask {
+    pub(super) kind: Kind,
     pub(super) prio: i64,
     pub(super) status: Status,
     pub(super) due: i64,
     pub(super) fetched_at: Option<i64>,
     pub(super) fetch_count: u32,
     pub(super) last_error: Option<Code>,
+}
+
+impl KnownTask {
+    /// What it is once it was wished for as this: what was only looked at is what somebody says it is.
+    pub(super) fn turns_into(&self, wished: Kind) -> Kind {
+        if self.kind == Kind::Probe { wished } else { self.kind }
+    }
 }
 
 /// A wish for a known task: at which priority, from when on, and whether a source wants it.
@@ -115,6 +123,10 @@ impl Wish {
 /// reason was final; parked ones rise with an enabled source; of what is done, recurring ones rise after
 /// a day, and others when they changed since.
 pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
+    if known.turns_into(wish.kind) != known.kind && (wish.sourced || known.status != Status::Parked)
+    {
+        return Some(wish.at);
+    }
     match known.status {
         Status::Pending => {
             // What comes back has its own rhythm, and a failed task waits as it was told.
@@ -122,6 +134,10 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
             let waits = comes_back || known.last_error.is_some();
             let sooner = !waits && known.due > now.ms() && wish.at < known.due;
             (sooner || wish.prio > known.prio).then_some(if sooner { wish.at } else { known.due })
+        }
+        Status::Dead | Status::Fetched if wish.kind == Kind::Probe && known.kind == Kind::Probe => {
+            let rested = known.fetched_at.is_none_or(|at| now.ms() - at >= NAP_MS);
+            rested.then_some(wish.at)
         }
         Status::Dead => {
             let finally =

@@ -27,10 +27,10 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
-use crate::model::{Lane, Lease, LeaseId, NewTask, Task, Ts};
+use crate::model::{Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts};
 
 pub(crate) use complete::{Completed, complete};
-pub(crate) use moves::{allow_again, rehome};
+pub(crate) use moves::{allow_again, become_channel, rehome};
 pub(crate) use rows::{SOURCE_COLUMNS, number, park, read_source, resume, revive, settle};
 pub(crate) use submit::take;
 
@@ -137,6 +137,12 @@ impl Frontier for SqliteFrontier {
             .await?;
         self.handed_out.fetch_add(leases.len() as u64, Ordering::Relaxed);
         Ok(leases)
+    }
+
+    async fn claim_task(&self, task: TaskId) -> Result<Option<Lease>, DbError> {
+        let obituary = self.obituary;
+        self.write(move |conn, now, rules| claim::claim_task(conn, task, now, rules, obituary))
+            .await
     }
 
     async fn renew(&self, lease: LeaseId) -> Result<bool, DbError> {

@@ -22,7 +22,7 @@ const AHEAD: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
 pub(super) struct Read {
-    feed: Feed,
+    pub(super) feed: Feed,
     facts: Vec<EntryFact>,
     body_hash: [u8; 32],
 }

@@ -136,7 +136,7 @@ fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Fai
     let failure = |detail: String| Failure { detail, told: None, rate_limited: false, busy: false };
     match reply {
         // The guard lets nobody through to this host, and says so for each page by itself.
-        Reply::Refused { .. } => Ok((Verdict::AllowAll, None)),
+        Reply::Refused { .. } | Reply::Elsewhere { .. } => Ok((Verdict::AllowAll, None)),
         Reply::Failed { code, detail, .. } => {
             Err(Failure { busy: *code == Code::HostBusy, ..failure(detail.clone()) })
         }

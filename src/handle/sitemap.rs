@@ -22,7 +22,7 @@ const USUAL: [&str; 3] = ["/sitemap.xml", "/news-sitemap.xml", "/sitemap_index.x
 
 #[derive(Debug)]
 pub(super) struct Read {
-    sitemap: Sitemap,
+    pub(super) sitemap: Sitemap,
     body_hash: [u8; 32],
     /// The site whose home page it is, in place of a sitemap.
     pub(super) origin: Option<String>,

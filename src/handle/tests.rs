@@ -17,6 +17,7 @@ mod moves;
 mod outcomes;
 mod pages;
 mod polls;
+mod probes;
 mod robots;
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -49,6 +50,7 @@ fn house() -> House {
         max_redirects: 5,
         validation: Validation::default(),
         refetch: Refetching { policy: RefetchPolicy::Never, interval: 24 * HOUR, times: 2 },
+        search: probe::Search { requests: 20, time: HOUR, again: 168 * HOUR },
     }
 }
 
@@ -509,15 +511,15 @@ fn half_a_robots_file_rules_nothing() {
 fn redirects_over_hosts_come_to_an_end() {
     let target = web::parse("https://other.example/1").unwrap();
     let mut lease = lease(Kind::Article, "https://example.com/1");
-    let onward = leads_on(&lease, &target, 2, at(), &house());
+    let onward = leads_on(&lease, &target, 2, &Known::default(), at(), &house());
     assert_eq!(onward.next, Next::Dead { code: Code::Redirect });
     assert_eq!((onward.discovered.len(), onward.discovered[0].redirects), (1, 2));
     // Nothing but redirects counts.
     lease.task.depth = 100;
-    let deep = leads_on(&lease, &target, 2, at(), &house());
+    let deep = leads_on(&lease, &target, 2, &Known::default(), at(), &house());
     assert_eq!((deep.discovered[0].depth, deep.discovered[0].redirects), (100, 2));
     lease.task.redirects = 4;
-    let far = leads_on(&lease, &target, 2, at(), &house());
+    let far = leads_on(&lease, &target, 2, &Known::default(), at(), &house());
     assert_eq!((far.next, far.discovered.len()), (Next::Dead { code: Code::RedirectLoop }, 0));
 }
 

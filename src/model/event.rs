@@ -31,6 +31,8 @@ named! {
         SourceEnabled = 21 "source.enabled",
         /// The health of a source's channel changed.
         SourceHealth = 22 "source.health",
+        /// The search for a source's feeds and sitemaps is over, with what it found.
+        SourceDiscovered = 23 "source.discovered",
         /// A feed has another address for good.
         FeedMoved = 30 "feed.moved",
         /// A feed or sitemap is gone for good.

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ArticleFact, Code, EntryFact, EntryId, FetchRecord, Health, NewEvent, NewTask, SourceId,
-    TaskId, Ts, UrlHash, Validators,
+    ArticleFact, Code, Discovery, DiscoveryFact, EntryFact, EntryId, FetchRecord, Health,
+    LeadState, NewEvent, NewTask, SourceId, TaskId, Ts, UrlHash, Validators,
 };
 
 /// What a handler needs to know before it can decide; one look-up answers it.
@@ -24,6 +24,10 @@ pub struct Ask {
     pub evidence: Option<UrlHash>,
     /// Which blocks of text stand on many pages of this host.
     pub frame_of: Option<String>,
+    /// How far the search for this source's channels has come.
+    pub discovery: Option<SourceId>,
+    /// What these addresses, and those that the search has left, are known as.
+    pub leads: Vec<String>,
 }
 
 /// An entry that may be known, and what it may be known by otherwise.
@@ -56,6 +60,10 @@ pub struct Known {
     pub evidence: Option<Evidence>,
     /// Fingerprints of blocks that stand on many pages of the host.
     pub repeated: HashSet<u64>,
+    /// The search for the source's channels.
+    pub discovery: Option<Discovery>,
+    /// Addresses that the poll lane knows already.
+    pub leads: HashMap<String, LeadState>,
 }
 
 /// What is known of an entry.
@@ -359,6 +367,8 @@ pub struct Outcome {
     pub feed: Option<FeedFact>,
     /// The address that the feed has from now on, unless it is another task's.
     pub moved: Option<Moved>,
+    /// What changes about the search for the source's channels.
+    pub discovery: Option<DiscoveryFact>,
     /// The requests made, the last one first asked for by the outcome.
     pub fetches: Vec<FetchRecord>,
     /// Facts for the log that no row stands for.
@@ -384,6 +394,7 @@ impl Outcome {
             robots: None,
             feed: None,
             moved: None,
+            discovery: None,
             fetches: Vec::new(),
             events: Vec::new(),
         }

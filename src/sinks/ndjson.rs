@@ -151,6 +151,7 @@ const fn folder_of(kind: EventKind) -> &'static str {
         | EventKind::SourceDisabled
         | EventKind::SourceEnabled
         | EventKind::SourceHealth
+        | EventKind::SourceDiscovered
         | EventKind::FeedMoved
         | EventKind::FeedGone => "events",
     }

@@ -8,10 +8,11 @@ use serde_json::json;
 
 use super::PriceNote;
 use crate::db::DbError;
+use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
-    Article, ArticleRow, Change, Entry, EntryId, EventKind, Evidence, FetchId, Kind, LinkedEntry,
-    NewEvent, NewSource, NewTask, Origin, PastForm, Revision, Source, SourceId, Ts, UrlHash,
-    Warned,
+    Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, Evidence, FetchId,
+    IngestionMode, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Revision,
+    Source, SourceId, Ts, UrlHash, Warned,
 };
 
 /// How hard article texts are compressed.
@@ -59,6 +60,20 @@ pub(super) fn readdressed(spec: &str, from: &str, to: &str) -> Result<String, Db
     {
         if url == from {
             *url = json!(to);
+        }
+    }
+    to_json(&spec)
+}
+
+/// A source's own words, with channels that were found.
+pub(super) fn with_channels(spec: &str, found: &[(Kind, String)]) -> Result<String, DbError> {
+    let mut spec: serde_json::Value = from_json("source", spec)?;
+    for (kind, url) in found {
+        let list = if *kind == Kind::Sitemap { "sitemap_urls" } else { "feed_urls" };
+        if let Some(urls) = spec.get_mut(list).and_then(|urls| urls.as_array_mut())
+            && !urls.contains(&json!(url))
+        {
+            urls.push(json!(url));
         }
     }
     to_json(&spec)
@@ -144,8 +159,8 @@ pub(super) fn evidence(entry: Entry) -> Evidence {
     }
 }
 
-/// The recurring tasks that follow a source.
-pub(super) fn channels(new: &NewSource, source: SourceId) -> Vec<NewTask> {
+/// The recurring tasks that follow a source; one that names none has its home page looked at for some.
+pub(super) fn channels(new: &NewSource, source: SourceId, discover: bool) -> Vec<NewTask> {
     let channel = |kind, url: &String| NewTask {
         url: url.clone(),
         kind,
@@ -158,8 +173,37 @@ pub(super) fn channels(new: &NewSource, source: SourceId) -> Vec<NewTask> {
         not_before: None,
         refetch: None,
     };
+    if new.feed_urls.is_empty() && new.sitemap_urls.is_empty() {
+        let looks = discover
+            && new.discover
+            && new.website.is_none()
+            && new.ingestion_mode == IngestionMode::Feed;
+        return looks.then(|| channel(Kind::Probe, &new.url)).into_iter().collect();
+    }
     let feeds = new.feed_urls.iter().map(|url| channel(Kind::Feed, url));
     feeds.chain(new.sitemap_urls.iter().map(|url| channel(Kind::Sitemap, url))).collect()
+}
+
+/// The addresses of a look-up that the poll lane may know: those asked for, and what a search has left.
+pub(super) fn leads(ask: &Ask, search: Option<&Discovery>, rules: &Rules) -> Vec<Candidate> {
+    let left = search.into_iter().flat_map(|search| search.left.iter().map(|lead| &lead.url));
+    let admitted = ask.leads.iter().chain(left).map(|url| probe(url));
+    admitted.filter_map(|new| admit(&new, rules).ok()).collect()
+}
+
+fn probe(url: &str) -> NewTask {
+    NewTask {
+        url: url.to_owned(),
+        kind: Kind::Probe,
+        origin: Origin::Manual,
+        source: None,
+        base_priority: Source::DEFAULT_PRIORITY,
+        depth: 0,
+        redirects: 0,
+        parent: None,
+        not_before: None,
+        refetch: None,
+    }
 }
 
 /// What the log says when a source is disabled, with the reason, or enabled.

@@ -25,8 +25,8 @@ use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
-    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, NewSource,
-    PastForm, Revision, RobotsState, Source, SourceChange, TaskId,
+    ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
+    NewSource, PastForm, Revision, RobotsState, Source, SourceChange, SourceId, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -84,7 +84,7 @@ impl Store for PgStore {
     }
 
     async fn lookup(&self, ask: Ask) -> Result<Known, DbError> {
-        lookup::lookup(&self.db, &ask).await
+        lookup::lookup(&self.db, &ask, self.rules()).await
     }
 
     async fn commit(&self, batch: Vec<Commit>) -> Vec<Result<Committed, DbError>> {
@@ -122,6 +122,10 @@ impl Store for PgStore {
 
     async fn sources(&self) -> Result<Vec<Source>, DbError> {
         sources::list(&self.db).await
+    }
+
+    async fn discoveries(&self) -> Result<Vec<(SourceId, Discovery)>, DbError> {
+        lookup::discoveries(&self.db).await
     }
 
     async fn channels(&self) -> Result<Vec<ChannelState>, DbError> {

@@ -23,8 +23,8 @@ use crate::db::{Db, DbError};
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
-    ArticleId, ArticleRow, Ask, EntryId, EntryRow, Event, FetchId, FetchRecord, Known, NewSource,
-    PastForm, Revision, RobotsState, Source, SourceChange, TaskId,
+    ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
+    NewSource, PastForm, Revision, RobotsState, Source, SourceChange, SourceId, TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -58,7 +58,8 @@ impl Store for SqliteStore {
     }
 
     async fn lookup(&self, ask: Ask) -> Result<Known, DbError> {
-        self.db.read(move |conn| lookup::lookup(conn, &ask)).await
+        let rules = self.rules().clone();
+        self.db.read(move |conn| lookup::lookup(conn, &ask, &rules)).await
     }
 
     async fn commit(&self, batch: Vec<Commit>) -> Vec<Result<Committed, DbError>> {
@@ -91,6 +92,10 @@ impl Store for SqliteStore {
 
     async fn sources(&self) -> Result<Vec<Source>, DbError> {
         self.db.read(sources::list).await
+    }
+
+    async fn discoveries(&self) -> Result<Vec<(SourceId, Discovery)>, DbError> {
+        self.db.read(lookup::discoveries).await
     }
 
     async fn channels(&self) -> Result<Vec<ChannelState>, DbError> {

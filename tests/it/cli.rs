@@ -1,5 +1,6 @@
 //! The command line as people and scripts meet it.
 
+mod add;
 mod admin;
 mod articles;
 mod reading;
@@ -120,7 +121,7 @@ fn help_names_every_command() {
 #[test]
 fn bad_input_gives_one_sentence_and_leaves_nothing_behind() {
     let desk = Desk::new();
-    let add = |url| ["source", "add", url];
+    let add = |url| ["source", "add", "--no-check", url];
     desk.fails(&["disk", "--bogus"], 2, "unexpected argument '--bogus'");
     desk.fails(&["sourc"], 2, "unrecognized subcommand");
     desk.fails(&["source", "add"], 2, "<URL>");
@@ -205,6 +206,7 @@ fn a_source_is_added_changed_and_forgotten() {
     let told = desk.ok(&[
         "source",
         "add",
+        "--no-check",
         "https://example.com/rss",
         "https://example.com/news-sitemap.xml",
         "--category",
@@ -217,8 +219,16 @@ fn a_source_is_added_changed_and_forgotten() {
         "30m",
     ]);
     assert_eq!(told, "example.com is followed: 1 feed, 1 sitemap\n");
-    desk.fails(&["source", "add", "https://example.com/other"], 1, "exists already");
-    desk.ok(&["source", "add", "https://example.com/other", "--name", "other", "--sitemap"]);
+    desk.fails(&["source", "add", "--no-check", "https://example.com/other"], 1, "exists already");
+    desk.ok(&[
+        "source",
+        "add",
+        "--no-check",
+        "https://example.com/other",
+        "--name",
+        "other",
+        "--sitemap",
+    ]);
     let table = desk.ok(&["source", "list"]);
     let lines: Vec<_> =
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
@@ -485,7 +495,7 @@ fn how_a_source_is_asked_is_set_shown_and_never_told() {
     let desk = Desk::new();
     fs::write(desk.path().join("token"), "hunter2\n").unwrap();
     let url = "https://alder.example/feed";
-    let add = ["source", "add", url, "--name", "alder", "--bearer", "@token"];
+    let add = ["source", "add", "--no-check", url, "--name", "alder", "--bearer", "@token"];
     let added = desk.ok(&[&add[..], &["--header", "X-Key: hunter1", "--json"]].concat());
     assert!(added.contains("\"x-key\": \"***\"") && !added.contains("hunter"), "{added}");
     let shown = desk.ok(&["source", "show", "alder"]);

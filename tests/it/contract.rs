@@ -9,6 +9,7 @@ mod claim;
 mod commit;
 mod copies;
 mod crowd;
+mod discovery;
 mod due;
 mod events;
 mod lease;
@@ -324,6 +325,12 @@ macro_rules! contract {
                 a_move_that_is_under_way_is_remembered,
                 what_robots_ruled_out_returns_when_new_rules_allow_it,
                 what_nobody_follows_stays_ruled_out,
+            }
+            discovery {
+                a_source_without_channels_has_its_home_page_looked_at,
+                a_search_is_kept_and_what_it_finds_becomes_a_channel,
+                what_was_only_looked_at_is_what_somebody_says_it_is,
+                one_task_is_handed_out_before_all_others,
             }
             raw {
                 fetches_are_found_by_what_is_asked_for,

@@ -28,6 +28,7 @@ fn rules() -> Rules {
         delay: Duration::ZERO,
         lease: Duration::from_mins(1),
         robots_for_feeds: false,
+        discover: false,
         concurrency: 1,
         groups: vec![],
     }

@@ -53,6 +53,7 @@ pub(crate) fn rules(delay: Duration) -> Rules {
         delay,
         lease: Duration::from_secs(120),
         robots_for_feeds: false,
+        discover: false,
         concurrency: 1,
         groups: vec![],
     }

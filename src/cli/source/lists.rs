@@ -7,6 +7,7 @@ use feedmill_formats::url::{self as web, KeyRules, Url};
 use serde::Serialize;
 
 use super::super::{Context, Failure, document, text};
+use super::rehearse;
 use crate::app;
 use crate::fetch::Guard;
 use crate::model::{Kind, Source};
@@ -73,13 +74,17 @@ fn key(address: &str, rules: &KeyRules) -> String {
 }
 
 /// Adds a source for each feed of a list; those that are followed already are left alone.
-pub(super) async fn import(file: &str, context: &Context) -> Result<(), Failure> {
+pub(super) async fn import(file: &str, rehearse: bool, context: &Context) -> Result<(), Failure> {
     let body = document::local(file)?;
     let list =
         opml::parse(&body).map_err(|error| Failure::failed(error.code(), error.to_string()))?;
     let config = context.load()?.config;
     let guard = Guard::new(&config.fetch);
     let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
+    if rehearse {
+        let specs = list.feeds.iter().filter_map(|feed| specify(&wanted(feed), permit).ok());
+        return rehearse::run(specs.collect(), &config, context).await;
+    }
     let store = context.store_or_new().await?;
     let mut followed = Followed::of(&store.sources().await?, app::key_rules(&config));
     let mut done = Imported { truncated: list.truncated, ..Imported::default() };

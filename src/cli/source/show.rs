@@ -9,7 +9,7 @@ use super::super::{Context, Failure, channel, text};
 use super::{access, channels, selectors};
 use crate::config::Span;
 use crate::frontier::TaskFilter;
-use crate::model::{Code, Health, Kind, Source, SourceId, Status, Ts};
+use crate::model::{Ask, Code, Discovery, Health, Kind, Source, SourceId, Status, Ts};
 use crate::store::ChannelState;
 
 pub(super) async fn list(context: &Context) -> Result<(), Failure> {
@@ -96,10 +96,19 @@ pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
         ..TaskFilter::default()
     };
     let rejected = store.count(turned_away).await?;
-    let value = json!({ "source": source, "channels": channels, "rejected": rejected });
+    let known = store.lookup(Ask { discovery: Some(source.id), ..Ask::default() }).await?;
+    let search = known.discovery;
+    let value = json!({
+        "source": source, "channels": channels, "rejected": rejected, "discovery": search,
+    });
     let now = context.clock.now();
     context.out.emit(&value, |out| {
-        let parts = [facts(&source, rejected, out), table(&channels, now, out), notes(&channels)];
+        let parts = [
+            facts(&source, rejected, out),
+            table(&channels, now, search.as_ref(), out),
+            notes(&channels),
+            search.as_ref().map(channel::searched).unwrap_or_default(),
+        ];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
     })
 }
@@ -135,7 +144,10 @@ fn facts(source: &Source, rejected: u64, out: &Out) -> String {
     format!("{}\n{}", text::one_line(&spec.name), lines.collect::<Vec<_>>().join("\n"))
 }
 
-fn table(channels: &[ChannelState], now: Ts, out: &Out) -> String {
+fn table(channels: &[ChannelState], now: Ts, search: Option<&Discovery>, out: &Out) -> String {
+    if channels.is_empty() && search.is_some_and(|search| search.found.is_empty()) {
+        return "no channels yet".to_owned();
+    }
     if channels.is_empty() {
         return "no channels of its own: another source owns its addresses".to_owned();
     }

@@ -12,8 +12,8 @@ use feedmill_formats::url as web;
 use tokio_postgres::Row;
 
 use super::rows::{
-    PACE_COLUMNS, SOURCE_COLUMNS, TASK_COLUMNS, TASK_JOINS, enqueue, int, maybe, named, narrow,
-    read_pace, read_place, read_source, read_task, renew_tops,
+    PACE_COLUMNS, SOURCE_COLUMNS, TASK_COLUMNS, TASK_JOINS, enqueue, int, lock, maybe, named,
+    narrow, places, read_pace, read_place, read_source, read_task, renew_tops,
 };
 use super::strikes::end_expired;
 use super::{Obituary, Wanted};
@@ -21,7 +21,7 @@ use crate::db::postgres::{Tx, column, first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::{Pace, Rules, rulings};
 use crate::model::{
-    Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, Task, Ts, UrlHash, Validators,
+    Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, Task, TaskId, Ts, UrlHash, Validators,
 };
 
 /// Tasks whose time has come that one claim moves into the queue at the most.
@@ -127,6 +127,32 @@ pub(super) async fn claim(
     Ok(leases)
 }
 
+/// Hands out one task, when it is due and a slot of its host is free.
+pub(super) async fn claim_task(
+    db: &PgDb,
+    task: TaskId,
+    rules: &Rules,
+    obituary: Obituary,
+) -> Result<Option<Lease>, DbError> {
+    let mut client = db.client().await?;
+    let Look { now, waiting, expired } = look(db, &client, true).await?;
+    if expired {
+        end_expired(&mut client, now, rules, obituary).await?;
+    }
+    if waiting {
+        promote(&mut client, now).await?;
+    }
+    let tx = client.transaction().await?;
+    let Some(place) = places(&tx, &[task.0]).await?.remove(&task.0) else { return Ok(None) };
+    lock(&tx, &[place.queue]).await?;
+    let free = "queue_id = ANY($1::bigint[]) AND lease_id IS NULL AND next_at <= $2";
+    let mut slots = load_slots(&tx, free, &[place.queue], now).await?;
+    slots.truncate(1);
+    let leases = serve(&tx, slots, &[place.lane], Some(task), now, rules).await?;
+    tx.commit().await?;
+    Ok(leases.into_iter().next())
+}
+
 /// Serves each queue once; whether there may be more.
 async fn round(
     client: &mut Client,
@@ -139,7 +165,7 @@ async fn round(
     let tx = client.transaction().await?;
     let slots = due_slots(&tx, n, fair, lanes, now).await?;
     let more = slots.iter().any(|slot| slot.concurrency > 1);
-    let leases = serve(&tx, slots, lanes, now, rules).await?;
+    let leases = serve(&tx, slots, lanes, None, now, rules).await?;
     tx.commit().await?;
     Ok((leases, more))
 }
@@ -209,13 +235,14 @@ async fn serve(
     tx: &Tx<'_>,
     slots: Vec<Slot>,
     asked: &[Lane],
+    only: Option<TaskId>,
     now: Ts,
     rules: &Rules,
 ) -> Result<Vec<Lease>, DbError> {
     if slots.is_empty() {
         return Ok(Vec::new());
     }
-    let mut chosen = heads(tx, slots, asked).await?;
+    let mut chosen = heads(tx, slots, asked, only).await?;
     let mut busy = Vec::new();
     robots_first(tx, &mut chosen, &mut busy, now, rules).await?;
     put_off(tx, &busy, now, rules).await?;
@@ -223,7 +250,12 @@ async fn serve(
 }
 
 /// The task at the head of each slot's lane: the first that no other slot is serving.
-async fn heads(tx: &Tx<'_>, slots: Vec<Slot>, asked: &[Lane]) -> Result<Vec<Chosen>, DbError> {
+async fn heads(
+    tx: &Tx<'_>,
+    slots: Vec<Slot>,
+    asked: &[Lane],
+    only: Option<TaskId>,
+) -> Result<Vec<Chosen>, DbError> {
     let mut wanted = Vec::with_capacity(slots.len());
     for slot in slots {
         if let Some(lane) = rulings::lane(slot.tops, slot.last_lane, asked) {
@@ -238,6 +270,7 @@ async fn heads(tx: &Tx<'_>, slots: Vec<Slot>, asked: &[Lane]) -> Result<Vec<Chos
          CROSS JOIN LATERAL (SELECT q.task_id FROM queue q
            WHERE q.host_id = h.queue_id AND q.lane = h.lane AND NOT EXISTS(SELECT 1 FROM host o
              WHERE o.queue_id = h.queue_id AND o.id <> h.slot_id AND o.lease_task = q.task_id)
+             AND ($5::bigint IS NULL OR q.task_id = $5)
            ORDER BY q.nprio, q.due, q.task_id LIMIT 1) q
          CROSS JOIN (SELECT NULL::bigint AS id) l
          JOIN task t ON t.id = q.task_id LEFT JOIN source s ON s.id = t.source_id
@@ -251,6 +284,7 @@ async fn heads(tx: &Tx<'_>, slots: Vec<Slot>, asked: &[Lane]) -> Result<Vec<Chos
             &column(&wanted, |(slot, _)| slot.queue),
             &column(&wanted, |(_, lane)| lane.number()),
             &column(&wanted, |(slot, _)| slot.name.as_str()),
+            &only.map(|task| task.0),
         ],
     )
     .await?;

@@ -5,7 +5,7 @@ use super::rows::{Place, dequeue, enqueue, places, read_place, renew_tops};
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, first, rows, run};
 use crate::frontier::Candidate;
-use crate::model::{Code, Status, TaskId, Ts};
+use crate::model::{Code, Kind, Origin, Status, TaskId, Ts};
 
 /// Gives a task another address; false when another task has it, and then nothing has changed.
 pub(crate) async fn rehome(
@@ -34,6 +34,13 @@ pub(crate) async fn rehome(
     }
     renew_tops(tx, &[old.queue, queue]).await?;
     Ok(true)
+}
+
+/// Makes a channel of what was only looked at.
+pub(crate) async fn become_channel(tx: &Tx<'_>, task: TaskId, kind: Kind) -> Result<(), DbError> {
+    let sql = "UPDATE task SET kind = $2::bigint, origin = $3::bigint, depth = 0 WHERE id = $1";
+    run(tx, sql, &[&task.0, &kind.number(), &Origin::Manual.number()]).await?;
+    Ok(())
 }
 
 /// Puts those that robots.txt ruled out, and that it now allows, back into their host's queue, unless

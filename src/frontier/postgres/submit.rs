@@ -217,6 +217,7 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
     for row in &found {
         let place = read_place(row)?;
         let state = KnownTask {
+            kind: place.kind,
             prio: place.prio,
             status: named("status", row, 6, Status::from_number)?,
             due: place.due,
@@ -258,7 +259,12 @@ async fn meet_again(
         if let Some(due) = new_due(&kept.state, &asked.wish, now) {
             moved.push((
                 kept.place,
-                Place { prio: kept.place.prio.max(asked.wish.prio), due, ..kept.place },
+                Place {
+                    prio: kept.place.prio.max(asked.wish.prio),
+                    due,
+                    kind: kept.state.turns_into(asked.wish.kind),
+                    ..kept.place
+                },
             ));
         }
     }
@@ -279,15 +285,16 @@ async fn revive(tx: &Tx<'_>, places: &[Place], afresh: bool) -> Result<(), DbErr
     }
     run(
         tx,
-        "UPDATE task SET prio = w.prio, due = w.due, status = 0,
+        "UPDATE task SET prio = w.prio, due = w.due, status = 0, kind = w.kind,
            retry = CASE WHEN status <> 0 AND $4 THEN 0 ELSE retry END
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(id, prio, due)
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bigint[]) AS w(id, prio, due, kind)
          WHERE task.id = w.id",
         &[
             &column(places, |place| place.task),
             &column(places, |place| place.prio),
             &column(places, |place| place.due),
             &afresh,
+            &column(places, |place| place.kind.number()),
         ],
     )
     .await?;

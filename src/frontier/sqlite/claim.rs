@@ -16,7 +16,8 @@ use super::strikes::end_expired;
 use crate::db::DbError;
 use crate::frontier::{Extension, Rules, queue_key, rulings};
 use crate::model::{
-    Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, SourceId, Task, Ts, UrlHash, Validators,
+    Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, SourceId, Task, TaskId, Ts, UrlHash,
+    Validators,
 };
 
 /// Tasks whose time has come that one claim moves into the queue at the most.
@@ -32,6 +33,7 @@ const HEAD: &str = concat!(
      LEFT JOIN fetch_state f ON f.task_id = t.id
      WHERE q.host_id = ?1 AND q.lane = ?2 AND NOT EXISTS(
        SELECT 1 FROM host l WHERE l.queue_id = ?1 AND l.id <> ?3 AND l.lease_task = q.task_id)
+       AND (?5 IS NULL OR q.task_id = ?5)
      ORDER BY q.nprio, q.due, q.task_id LIMIT 1"
 );
 
@@ -51,7 +53,58 @@ struct Claim<'a> {
     /// Lease numbers that are reserved and not used yet.
     numbers: std::ops::RangeInclusive<i64>,
     wanted: usize,
+    /// Nothing but this task.
+    only: Option<TaskId>,
     leases: Vec<Lease>,
+}
+
+impl<'a> Claim<'a> {
+    fn new(
+        conn: &'a Connection,
+        wanted: usize,
+        lanes: &'a [Lane],
+        now: Ts,
+        rules: &'a Rules,
+    ) -> Result<Self, DbError> {
+        Ok(Self {
+            conn,
+            head: conn.prepare_cached(HEAD)?,
+            take: conn.prepare_cached(TAKE)?,
+            lanes,
+            now,
+            rules,
+            sources: HashMap::new(),
+            numbers: std::ops::RangeInclusive::new(1, 0),
+            wanted,
+            only: None,
+            leases: Vec::new(),
+        })
+    }
+}
+
+/// Hands out one task, when it is due and a slot of its host is free.
+pub(super) fn claim_task(
+    conn: &Connection,
+    task: TaskId,
+    now: Ts,
+    rules: &Rules,
+    obituary: Obituary,
+) -> Result<Option<Lease>, DbError> {
+    end_expired(conn, now, rules, obituary)?;
+    promote(conn, now)?;
+    let Some(place) = rows::place(conn, task.0)? else { return Ok(None) };
+    let free = concat!(
+        "SELECT ",
+        host_columns!(),
+        " FROM host h WHERE h.queue_id = ?1 AND h.next_at <= ?2 AND h.lease_id IS NULL
+         ORDER BY h.next_at LIMIT 1"
+    );
+    let host =
+        conn.prepare_cached(free)?.query_row((place.queue, now.ms()), read_host).optional()?;
+    let lanes = [place.lane];
+    let mut claim = Claim { only: Some(task), ..Claim::new(conn, 1, &lanes, now, rules)? };
+    host.map_or(Ok(()), |host| claim.lease(host))?;
+    Ok(claim.leases.pop())
 }
 
 /// Hands out at most `n` tasks of these lanes, highest priority first, longest waiting host first;
@@ -67,18 +120,7 @@ pub(super) fn claim(
 ) -> Result<Vec<Lease>, DbError> {
     end_expired(conn, now, rules, obituary)?;
     promote(conn, now)?;
-    let mut claim = Claim {
-        conn,
-        head: conn.prepare_cached(HEAD)?,
-        take: conn.prepare_cached(TAKE)?,
-        lanes,
-        now,
-        rules,
-        sources: HashMap::new(),
-        numbers: std::ops::RangeInclusive::new(1, 0),
-        wanted: n,
-        leases: Vec::new(),
-    };
+    let mut claim = Claim::new(conn, n, lanes, now, rules)?;
     let fair = (handed_out + n as u64) / FAIR - handed_out / FAIR;
     for _ in 0..fair {
         if let Some(host) = claim.longest_waiting()? {
@@ -233,7 +275,8 @@ impl Claim<'_> {
 
     /// The first task of a slot's lane that no sibling has.
     fn head(&mut self, host: &HostRow, lane: Lane) -> Result<Option<(Task, Kept)>, DbError> {
-        let mut rows = self.head.query((host.queue, lane.number(), host.id, &host.name))?;
+        let only = self.only.map(|task| task.0);
+        let mut rows = self.head.query((host.queue, lane.number(), host.id, &host.name, only))?;
         let Some(row) = rows.next()? else { return Ok(None) };
         Ok(Some((read_task(row)?, read_validators(row)?)))
     }

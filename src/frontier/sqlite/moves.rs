@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::rows::{Place, dequeue, enqueue, number, place, queue_of, renew_tops};
 use crate::db::DbError;
 use crate::frontier::{Candidate, Rules};
-use crate::model::{Code, Lane, Status, TaskId, Ts};
+use crate::model::{Code, Kind, Lane, Origin, Status, TaskId, Ts};
 
 /// Gives a task another address; false when another task has it, and then nothing has changed.
 pub(crate) fn rehome(
@@ -38,6 +38,13 @@ pub(crate) fn rehome(
     }
     renew_tops(conn, old.queue)?;
     Ok(true)
+}
+
+/// Makes a channel of what was only looked at.
+pub(crate) fn become_channel(conn: &Connection, task: TaskId, kind: Kind) -> Result<(), DbError> {
+    conn.prepare_cached("UPDATE task SET kind = ?2, origin = ?3, depth = 0 WHERE id = ?1")?
+        .execute((task.0, kind.number(), Origin::Manual.number()))?;
+    Ok(())
 }
 
 /// Puts those that robots.txt ruled out, and that it now allows, back into their host's queue, unless

@@ -10,7 +10,7 @@ use super::rows::{
 use crate::db::DbError;
 use crate::frontier::rulings::{KnownTask, Wish, new_due};
 use crate::frontier::{Candidate, Rules};
-use crate::model::{Code, Lane, Status, Ts};
+use crate::model::{Code, Kind, Lane, Status, Ts};
 
 /// What became of a batch.
 #[derive(Clone, Debug, Default)]
@@ -150,11 +150,11 @@ impl<'a> Intake<'a> {
     fn meet_again(&mut self, new: &Candidate, queue: i64) -> Result<Met, DbError> {
         let lane = new.kind.lane();
         let key = new.url_key.as_deref().unwrap_or(&new.url);
-        let (id, prio, status, due, owner, fetched_at, fetch_count, same): Row = self
+        let (id, prio, status, due, owner, fetched_at, fetch_count, same, kind): Row = self
             .conn
             .prepare_cached(
                 "SELECT id, prio, status, due, source_id, fetched_at, fetch_count,
-                   coalesce(url_key, url) = ?4 FROM task WHERE host_id = ?1 AND lane = ?2 AND hash = ?3",
+                   coalesce(url_key, url) = ?4, kind FROM task WHERE host_id = ?1 AND lane = ?2 AND hash = ?3",
             )?
             .query_row((queue, lane.number(), new.hash.head(), key), |row| row.try_into())?;
         if !same {
@@ -173,7 +173,12 @@ impl<'a> Intake<'a> {
         // The usual case: it waits for its turn already, or it is done.
         let waits =
             status == Status::Pending && due <= self.now.ms() && i64::from(new.priority) <= prio;
-        let is_done = status == Status::Fetched && !new.kind.recurs() && new.refetch.is_none();
+        let kind = number("kind", kind, Kind::from_number)?;
+        let waits = waits && kind == new.kind;
+        let is_done = status == Status::Fetched
+            && !new.kind.recurs()
+            && new.kind != Kind::Probe
+            && new.refetch.is_none();
         if waits || is_done {
             return Ok(Met::Known);
         }
@@ -189,7 +194,7 @@ impl<'a> Intake<'a> {
             }
             return Ok(Met::Known);
         }
-        let known = KnownTask { prio, status, due, fetched_at, fetch_count, last_error };
+        let known = KnownTask { kind, prio, status, due, fetched_at, fetch_count, last_error };
         let Some(due) = new_due(&known, &Wish::of(new, self.now), self.now) else {
             return Ok(Met::Known);
         };
@@ -197,10 +202,10 @@ impl<'a> Intake<'a> {
         dequeue(self.conn, old)?;
         self.conn
             .prepare_cached(
-                "UPDATE task SET prio = ?2, due = ?3, status = 0,
+                "UPDATE task SET prio = ?2, due = ?3, status = 0, kind = ?4,
                    retry = CASE status WHEN 0 THEN retry ELSE 0 END WHERE id = ?1",
             )?
-            .execute((id, prio, due))?;
+            .execute((id, prio, due, known.turns_into(new.kind).number()))?;
         enqueue(self.conn, Place { prio, due, ..old }, self.now)?;
         renew_tops(self.conn, queue)?;
         Ok(Met::Raised)
@@ -219,5 +224,5 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Row, priority, status, due, owner, last fetch, fetches, and whether the address is the same.
-type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>, u32, bool);
+/// Row, priority, status, due, owner, last fetch, fetches, whether the address is the same, and kind.
+type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>, u32, bool, i64);

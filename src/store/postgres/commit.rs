@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use feedmill_formats::url as web;
 
 use super::keep::{
-    bury_entries, put_entries, put_feeds, put_fetches, put_moved, put_robots, see_again,
+    bury_entries, put_discoveries, put_entries, put_feeds, put_fetches, put_moved, put_robots,
+    see_again,
 };
 use super::{article, log, prints};
 use crate::db::postgres::{Tx, rows};
@@ -77,7 +78,8 @@ pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Res
 
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
-    let moves = batch.iter().any(|one| one.moved.is_some());
+    let respells = |one: &&Prepared| one.moved.is_some() || one.commit.outcome.discovery.is_some();
+    let moves = batch.iter().any(respells);
     if moves || candidates().any(|new| new.source.is_some()) {
         keep_sources(&tx).await?;
     }
@@ -187,6 +189,7 @@ async fn keep(
     put_fetches(tx, &commits).await?;
     put_robots(tx, &commits, now).await?;
     put_feeds(tx, &commits, told_first).await?;
+    put_discoveries(tx, &commits).await?;
     let mut entries = put_entries(tx, &commits, now).await?;
     see_again(tx, &commits, now).await?;
     let mut gone = bury_entries(tx, &commits, now).await?;

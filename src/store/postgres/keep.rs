@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use super::read;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, first, rows, run};
-use crate::frontier::postgres::allow_again;
+use crate::frontier::postgres::{allow_again, become_channel};
 use crate::model::{
     EntryFact, EntryId, EntryRow, FetchRecord, NewEvent, RobotsFact, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{readdressed, to_json, warnings_note};
+use crate::store::forms::{readdressed, to_json, warnings_note, with_channels};
 use crate::store::raw::to_index;
 use crate::store::{Commit, apply};
 
@@ -192,6 +192,28 @@ pub(super) async fn put_moved(tx: &Tx<'_>, task: &Task, to: &str) -> Result<(), 
     if let Some(row) = first(tx, sql, &[&source.0]).await? {
         let spec = readdressed(row.try_get(0)?, &task.url, to)?;
         run(tx, "UPDATE source SET spec = $2 WHERE id = $1", &[&source.0, &spec]).await?;
+    }
+    Ok(())
+}
+
+/// Keeps how far searches for channels have come, and what they found in their sources' own words.
+pub(super) async fn put_discoveries(tx: &Tx<'_>, commits: &[&Commit]) -> Result<(), DbError> {
+    for commit in commits {
+        let (task, Some(fact)) = (&commit.lease.task, &commit.outcome.discovery) else { continue };
+        if let Some(kind) = fact.becomes {
+            become_channel(tx, task.id, kind).await?;
+        }
+        let Some(source) = task.source else { continue };
+        let sql = "SELECT spec FROM source WHERE id = $1 FOR UPDATE";
+        let Some(row) = first(tx, sql, &[&source.0]).await? else { continue };
+        let sql = "INSERT INTO discovery(source_id, state) VALUES($1, $2)
+            ON CONFLICT (source_id) DO UPDATE SET state = excluded.state";
+        run(tx, sql, &[&source.0, &clean(&to_json(&fact.state)?)]).await?;
+        if !fact.channels.is_empty() {
+            let spec = with_channels(row.try_get(0)?, &fact.channels)?;
+            run(tx, "UPDATE source SET spec = $2 WHERE id = $1", &[&source.0, &clean(&spec)])
+                .await?;
+        }
     }
     Ok(())
 }

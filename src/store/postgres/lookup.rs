@@ -7,16 +7,18 @@ use tokio_postgres::IsolationLevel;
 
 use super::prints;
 use super::read::{hash, maybe_hash};
-use crate::db::postgres::{column, first, rows};
+use crate::db::postgres::{clean, column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow};
+use crate::frontier::{Candidate, Rules};
 use crate::model::{
-    Ask, AskedEntry, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry,
-    Moving, RobotsState, SourceId, TaskId, Ts, UrlHash, Verdict,
+    Ask, AskedEntry, Discovery, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry,
+    Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts, UrlHash,
+    Verdict,
 };
 use crate::store::forms::{self, PRICE, price};
 
-pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
+pub(super) async fn lookup(db: &PgDb, ask: &Ask, rules: &Rules) -> Result<Known, DbError> {
     let mut client = db.client().await?;
     let one_snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
     let tx = one_snapshot.read_only(true).start().await?;
@@ -41,8 +43,65 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask) -> Result<Known, DbError> {
     if let Some(host) = &ask.frame_of {
         known.repeated = prints::repeated(&tx, host).await?;
     }
+    if let Some(source) = ask.discovery {
+        known.discovery = discovery(&tx, source).await?;
+    }
+    known.leads = leads(&tx, &forms::leads(ask, known.discovery.as_ref(), rules)).await?;
     tx.commit().await?;
     Ok(known)
+}
+
+async fn discovery<C: GenericClient>(
+    client: &C,
+    source: SourceId,
+) -> Result<Option<Discovery>, DbError> {
+    let sql = "SELECT state FROM discovery WHERE source_id = $1";
+    let Some(row) = first(client, sql, &[&source.0]).await? else { return Ok(None) };
+    forms::from_json("discovery", row.try_get(0)?).map(Some)
+}
+
+/// The searches for channels of all sources.
+pub(super) async fn discoveries(db: &PgDb) -> Result<Vec<(SourceId, Discovery)>, DbError> {
+    let sql = "SELECT source_id, state FROM discovery ORDER BY source_id";
+    let found = rows(&db.client().await?, sql, &[]).await?;
+    let read = |row: &tokio_postgres::Row| {
+        Ok((SourceId(int(row, 0)?), forms::from_json("discovery", row.try_get(1)?)?))
+    };
+    found.iter().map(read).collect()
+}
+
+/// What the poll lane knows of addresses.
+async fn leads<C: GenericClient>(
+    client: &C,
+    asked: &[Candidate],
+) -> Result<HashMap<String, LeadState>, DbError> {
+    if asked.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = rows(
+        client,
+        "SELECT w.url, t.kind, t.status,
+           CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END
+         FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w(url, host, hash)
+         JOIN host h ON h.name = w.host AND h.slot = 0
+         JOIN task t ON t.host_id = h.id AND t.lane = $4::bigint AND t.hash = w.hash",
+        &[
+            &column(asked, |lead| clean(&lead.url)),
+            &column(asked, |lead| lead.host.as_str()),
+            &column(asked, |lead| lead.hash.head()),
+            &Lane::Poll.number(),
+        ],
+    )
+    .await?;
+    let read = |row: &tokio_postgres::Row| {
+        let state = LeadState {
+            kind: named("kind", row, 1, Kind::from_number)?,
+            status: named("status", row, 2, Status::from_number)?,
+            fetched_at: maybe_ts(row, 3)?,
+        };
+        Ok((row.try_get(0)?, state))
+    };
+    found.iter().map(read).collect()
 }
 
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {

@@ -23,7 +23,7 @@ pub(super) async fn add(
     new: &NewSource,
     rules: &Rules,
 ) -> Result<Option<Source>, DbError> {
-    let hosts = tasks_of(new, SourceId(0));
+    let hosts = tasks_of(new, SourceId(0), rules.discover);
     let hosts: Vec<_> = hosts.iter().filter_map(|new| admit(new, rules).ok()).collect();
     let names = hosts.iter().map(|new| new.host.as_str()).collect();
     let queues = queue_ids(db, names, rules).await?;
@@ -42,7 +42,7 @@ pub(super) async fn add(
     .await?;
     let Some(row) = made else { return Ok(None) };
     let id = SourceId(int(&row, 0)?);
-    let candidates = tasks_of(new, id);
+    let candidates = tasks_of(new, id, rules.discover);
     let candidates: Vec<_> = candidates.iter().filter_map(|new| admit(new, rules).ok()).collect();
     take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;
     renew_tops(&tx, &ids).await?;
@@ -224,6 +224,7 @@ pub(super) async fn remove(db: &PgDb, name: &str) -> Result<Option<Source>, DbEr
         "UPDATE task SET source_id = NULL WHERE source_id = $1",
         "DELETE FROM task_source WHERE source_id = $1",
         "UPDATE article SET source_id = NULL WHERE source_id = $1",
+        "DELETE FROM discovery WHERE source_id = $1",
         "DELETE FROM source WHERE id = $1",
     ] {
         run(&tx, sql, &[&source.id.0]).await?;

@@ -5,13 +5,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{article, lookup, prints, read};
 use crate::db::DbError;
-use crate::frontier::sqlite::{Completed, allow_again, complete, rehome, settle, take};
+use crate::frontier::sqlite::{
+    Completed, allow_again, become_channel, complete, rehome, settle, take,
+};
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
-    EntryFact, EntryId, EntryRow, FeedFact, FetchRecord, NewEvent, RobotsFact, SourceId, Task,
-    TaskId, Ts, Verdict,
+    DiscoveryFact, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord, NewEvent, RobotsFact,
+    SourceId, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{PRICE, readdressed, to_json, warnings_note};
+use crate::store::forms::{PRICE, readdressed, to_json, warnings_note, with_channels};
 use crate::store::raw::to_index;
 use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
 
@@ -80,6 +82,9 @@ pub(super) fn commit(
     {
         put_moved(conn, &lease.task, &to.url)?;
         events.push(moved.event.clone());
+    }
+    if let Some(fact) = &outcome.discovery {
+        put_discovery(conn, &lease.task, fact)?;
     }
     for fact in &outcome.entries {
         events.extend(put_entry(conn, fact, lease.task.id, lease.task.source, now)?);
@@ -166,6 +171,28 @@ fn put_moved(conn: &Connection, task: &Task, to: &str) -> Result<(), DbError> {
         .optional()?;
     if let Some(spec) = spec {
         let spec = readdressed(&spec, &task.url, to)?;
+        conn.execute("UPDATE source SET spec = ?2 WHERE id = ?1", (source.0, spec))?;
+    }
+    Ok(())
+}
+
+/// Keeps how far a search for channels has come, and what it found in its source's own words.
+fn put_discovery(conn: &Connection, task: &Task, fact: &DiscoveryFact) -> Result<(), DbError> {
+    if let Some(kind) = fact.becomes {
+        become_channel(conn, task.id, kind)?;
+    }
+    let Some(source) = task.source else { return Ok(()) };
+    let spec: Option<String> = conn
+        .query_row("SELECT spec FROM source WHERE id = ?1", [source.0], |row| row.get(0))
+        .optional()?;
+    let Some(spec) = spec else { return Ok(()) };
+    conn.prepare_cached(
+        "INSERT INTO discovery(source_id, state) VALUES(?1, ?2)
+         ON CONFLICT(source_id) DO UPDATE SET state = excluded.state",
+    )?
+    .execute((source.0, to_json(&fact.state)?))?;
+    if !fact.channels.is_empty() {
+        let spec = with_channels(&spec, &fact.channels)?;
         conn.execute("UPDATE source SET spec = ?2 WHERE id = ?1", (source.0, spec))?;
     }
     Ok(())

@@ -6,14 +6,18 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::prints;
 use crate::db::DbError;
+use crate::frontier::sqlite::number;
+use crate::frontier::{Candidate, Rules};
 use crate::model::{
-    Ask, AskedEntry, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry, LinkedEntry,
-    Moving, RobotsState, TaskId, Ts, UrlHash, Verdict,
+    Ask, AskedEntry, Discovery, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry,
+    Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts, UrlHash,
+    Verdict,
 };
 use crate::store::forms::{self, PRICE, price};
 
-pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
+pub(super) fn lookup(conn: &Connection, ask: &Ask, rules: &Rules) -> Result<Known, DbError> {
     let (entries, kin) = entries(conn, ask)?;
+    let discovery = ask.discovery.map(|source| discovery(conn, source)).transpose()?.flatten();
     Ok(Known {
         feed: ask.feed.map(|id| feed(conn, id)).transpose()?.flatten().unwrap_or_default(),
         news_elsewhere: news_elsewhere(conn, ask)?,
@@ -28,7 +32,49 @@ pub(super) fn lookup(conn: &Connection, ask: &Ask) -> Result<Known, DbError> {
             .transpose()?
             .unwrap_or_default(),
         evidence: ask.evidence.map(|hash| evidence(conn, hash)).transpose()?.flatten(),
+        leads: leads(conn, &forms::leads(ask, discovery.as_ref(), rules))?,
+        discovery,
     })
+}
+
+fn discovery(conn: &Connection, source: SourceId) -> Result<Option<Discovery>, DbError> {
+    let state: Option<String> = conn
+        .prepare_cached("SELECT state FROM discovery WHERE source_id = ?1")?
+        .query_row([source.0], |row| row.get(0))
+        .optional()?;
+    state.map(|state| forms::from_json("discovery", &state)).transpose()
+}
+
+/// The searches for channels of all sources.
+pub(super) fn discoveries(conn: &Connection) -> Result<Vec<(SourceId, Discovery)>, DbError> {
+    let mut select = conn.prepare("SELECT source_id, state FROM discovery ORDER BY source_id")?;
+    let rows: Vec<(i64, String)> =
+        select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    let read =
+        |(id, state): (i64, String)| Ok((SourceId(id), forms::from_json("discovery", &state)?));
+    rows.into_iter().map(read).collect()
+}
+
+/// What the poll lane knows of addresses.
+fn leads(conn: &Connection, asked: &[Candidate]) -> Result<HashMap<String, LeadState>, DbError> {
+    let mut select = conn.prepare_cached(
+        "SELECT t.kind, t.status,
+           CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END
+         FROM host h JOIN task t ON t.host_id = h.id AND t.lane = ?2 AND t.hash = ?3
+         WHERE h.name = ?1 AND h.slot = 0",
+    )?;
+    let mut known = HashMap::new();
+    for lead in asked {
+        let mut rows = select.query((&lead.host, Lane::Poll.number(), lead.hash.head()))?;
+        let Some(row) = rows.next()? else { continue };
+        let state = LeadState {
+            kind: number("kind", row.get(0)?, Kind::from_number)?,
+            status: number("status", row.get(1)?, Status::from_number)?,
+            fetched_at: row.get::<_, Option<i64>>(2)?.map(Ts::from_ms),
+        };
+        known.insert(lead.url.clone(), state);
+    }
+    Ok(known)
 }
 
 pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, DbError> {

@@ -29,7 +29,7 @@ pub(super) fn add(
         .optional()?;
     let Some(id) = id else { return Ok(None) };
     let source = SourceId(id);
-    let channels = tasks_of(new, source);
+    let channels = tasks_of(new, source, rules.discover);
     let candidates: Vec<_> = channels.iter().filter_map(|new| admit(new, rules).ok()).collect();
     take(conn, &candidates, now, rules)?;
     revive(conn, source, now)?;
@@ -176,6 +176,7 @@ pub(super) fn remove(conn: &Connection, name: &str) -> Result<Option<Source>, Db
     conn.execute("UPDATE task SET source_id = NULL WHERE source_id = ?1", [source.id.0])?;
     conn.execute("DELETE FROM task_source WHERE source_id = ?1", [source.id.0])?;
     conn.execute("UPDATE article SET source_id = NULL WHERE source_id = ?1", [source.id.0])?;
+    conn.execute("DELETE FROM discovery WHERE source_id = ?1", [source.id.0])?;
     conn.execute("DELETE FROM source WHERE id = ?1", [source.id.0])?;
     Ok(Some(source))
 }

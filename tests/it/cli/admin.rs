@@ -39,7 +39,7 @@ fn submissions_are_reported_honestly() {
 #[test]
 fn the_frontier_is_listed_page_by_page() {
     let desk = Desk::new();
-    desk.ok(&["source", "add", "https://example.com/rss"]);
+    desk.ok(&["source", "add", "--no-check", "https://example.com/rss"]);
     desk.ok(&[
         "frontier",
         "submit",
@@ -164,7 +164,7 @@ fn addresses_are_forgotten_by_name_filter_and_age() {
         desk.ok(&["frontier", "retry", "https://a.example/2"]),
         "1 address is asked for again\n"
     );
-    desk.ok(&["source", "add", "https://example.com/rss"]);
+    desk.ok(&["source", "add", "--no-check", "https://example.com/rss"]);
     assert_eq!(
         desk.ok(&["frontier", "delete", "--all"]),
         "1 address is forgotten, 1 left alone (under way, or channels of a source)\n"
@@ -294,7 +294,7 @@ fn a_channel_that_is_disabled_is_told_shown_and_taken_up_again() {
     let host =
         publisher("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let url = format!("http://{host}/feed");
-    desk.ok(&[&["source", "add", &url, "--name", "lost"], &LOCAL[..]].concat());
+    desk.ok(&[&["source", "add", "--no-check", &url, "--name", "lost"], &LOCAL[..]].concat());
     let once = || desk.run(&[&["once", "--lanes", "poll"], &LOCAL[..]].concat());
     let mut told = String::new();
     for poll in 0..3 {
@@ -357,7 +357,11 @@ fn explain_tells_what_a_host_waits_for() {
         "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7777\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
     );
     let url = |path: &str| format!("http://{host}/{path}");
-    desk.ok(&[&["source", "add", &url("a"), &url("b"), "--name", "busy"], &LOCAL[..]].concat());
+    desk.ok(&[
+        &["source", "add", "--no-check", &url("a"), &url("b"), "--name", "busy"],
+        &LOCAL[..],
+    ]
+    .concat());
     desk.run(&[&["once", "--lanes", "poll"], &LOCAL[..]].concat());
     let explained = desk.ok(&["explain", "busy"]);
     let waits = explained.lines().filter(|line| line.starts_with("host "));

@@ -26,6 +26,7 @@ fn desk() -> Desk {
         delay: Default::default(),
         lease: std::time::Duration::from_mins(1),
         robots_for_feeds: false,
+        discover: false,
         concurrency: 1,
         groups: vec![],
     };

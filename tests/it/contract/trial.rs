@@ -34,6 +34,7 @@ pub(super) fn rules() -> Rules {
         delay: PAUSE,
         lease: TERM,
         robots_for_feeds: false,
+        discover: false,
         concurrency: 1,
         groups: vec![],
     }

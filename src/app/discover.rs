@@ -1,0 +1,284 @@
+//! Looking at an address before anything is stored: the same search that the engine makes, walked
+//! through at once.
+//!
+//! It asks as the engine does: past the guard, by robots.txt, one request after the other with the
+//! host's pause between them. Where the store knows the host, its row is taken for the time of each
+//! request, so that an engine beside asks nobody twice. It keeps nothing but what it hands back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use feedmill_formats::decode;
+use feedmill_formats::discover::{Candidate, How};
+use feedmill_formats::feed::{self, Entry};
+use feedmill_formats::rights::Rights;
+use feedmill_formats::robots::Robots;
+use feedmill_formats::url::{self as web, Url};
+
+use super::{AppError, client, house};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::fetch::{Client, Guard};
+use crate::frontier::{HostFilter, HostPatch, queue_key};
+use crate::handle::House;
+use crate::handle::probe::{self, Search, Seen};
+use crate::model::{Discovery, Exchange, Kind, Ts, Validators};
+use crate::store::Store;
+
+/// A look that somebody waits for does not take longer.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Entries that are shown.
+const SHOWN: usize = 5;
+
+/// What a look brought.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// The search, at its end.
+    pub search: Discovery,
+    /// The answers that showed the channels, in their order.
+    pub answers: Vec<Exchange>,
+    /// The newest entries of the feed.
+    pub newest: Vec<Entry>,
+    /// What robots.txt says about uses of the site's texts.
+    pub rights: Rights,
+    /// Publication times in the feed, oldest first.
+    pub times: Vec<Ts>,
+    /// Requests by host, robots.txt among them.
+    pub requests: HashMap<String, u32>,
+}
+
+/// Whoever looks.
+pub struct Scout {
+    client: Client,
+    guard: Guard,
+    store: Option<Arc<dyn Store>>,
+    house: House,
+    clock: Clock,
+    delay: Duration,
+    timeout: Duration,
+    robots: Mutex<HashMap<String, Arc<Robots>>>,
+    /// When each host may be asked next; whoever asks it holds the lock.
+    turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Ts>>>>>,
+}
+
+impl std::fmt::Debug for Scout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scout").field("delay", &self.delay).finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A document on its way, or why there is none and whether its host answers.
+type Asked = Result<Exchange, (String, bool)>;
+
+impl Scout {
+    /// A scout with the rules of the house; a store beside it is only asked about hosts.
+    pub fn new(
+        config: &Config,
+        clock: &Clock,
+        store: Option<Arc<dyn Store>>,
+    ) -> Result<Self, AppError> {
+        let (client, guard) = client(config, clock)?;
+        let mut house = house(config);
+        house.search = Search { time: house.search.time.min(PATIENCE), ..house.search };
+        Ok(Self {
+            client,
+            guard,
+            store,
+            house,
+            clock: clock.clone(),
+            delay: config.hosts.delay.duration(),
+            timeout: config.fetch.request_timeout.duration(),
+            robots: Mutex::default(),
+            turns: Mutex::default(),
+        })
+    }
+
+    /// Looks at an address, and for channels around it unless only the address itself counts.
+    pub async fn look(&self, url: &str, around: bool) -> Look {
+        let mut look = Look::default();
+        let mut asked = probe::start(url);
+        loop {
+            let (seen, answer) = self.see(&mut asked, &mut look).await;
+            let rules = self.rules_of(&asked.url);
+            let taken = probe::learn(&mut look.search, &asked, seen, &rules, self.clock.now());
+            look.answers.extend(answer.filter(|_| taken.is_some()));
+            if !around {
+                look.search.left.clear();
+            }
+            match probe::next(&mut look.search, self.clock.now(), &self.house.search) {
+                Some(next) => asked = next,
+                None => return look,
+            }
+        }
+    }
+
+    /// Asks for a candidate and reads what is there. It has the address that answered from then on.
+    async fn see(&self, asked: &mut Candidate, look: &mut Look) -> (Seen, Option<Exchange>) {
+        let nothing = |(why, reached)| (Seen::Nothing { why, reached }, None);
+        let answer = match self.fetch(asked, look).await {
+            Ok(answer) => answer,
+            Err(failed) => return nothing(failed),
+        };
+        if !(200..=299).contains(&answer.status) {
+            return nothing((format!("status {}", answer.status), true));
+        }
+        let coding = answer.headers.list("content-encoding");
+        let body = match decode::capped(&answer.body, coding.as_deref(), self.house.max_decoded) {
+            Ok(body) => body.into_owned(),
+            Err(error) => return nothing((error.to_string(), true)),
+        };
+        let Ok(url) = web::parse(&answer.url) else {
+            return nothing(("its address cannot be read".to_owned(), true));
+        };
+        let links: Vec<&str> = answer.headers.all("link").collect();
+        let is_start = matches!(asked.how, How::Itself | How::Redirect);
+        let content_type = answer.headers.get("content-type");
+        let seen = Seen::of(&body, content_type, &links, &url, is_start);
+        if matches!(seen, Seen::Feed { .. }) && look.newest.is_empty() {
+            (look.newest, look.times) = newest(&body, content_type, &url);
+        }
+        (seen, Some(answer))
+    }
+
+    async fn fetch(&self, asked: &mut Candidate, look: &mut Look) -> Asked {
+        let cannot = |error: &dyn std::fmt::Display| (error.to_string(), false);
+        let mut url = web::parse(&asked.url).map_err(|error| cannot(&error))?;
+        for _ in 0..=self.house.max_redirects {
+            self.guard.check_url(&url).map_err(|error| cannot(&error))?;
+            let rules = self.rules(&url, look).await?;
+            if !rules.allows(&self.house.robots_agent, &web::path_and_query(&url)) {
+                return Err((format!("robots.txt disallows {url}"), true));
+            }
+            let answer = self.request(&url, Kind::Probe, look).await?;
+            let target = answer.headers.text("location");
+            let target = target.filter(|_| (300..=399).contains(&answer.status));
+            let Some(target) = target.and_then(|target| web::join(&url, &target).ok()) else {
+                return Ok(answer);
+            };
+            url = target;
+            url.set_fragment(None);
+            url.as_str().clone_into(&mut asked.url);
+            if asked.how == How::Itself {
+                asked.how = How::Redirect;
+            }
+        }
+        Err((format!("{url} is one redirect too many"), true))
+    }
+
+    fn rules_of(&self, url: &str) -> Arc<Robots> {
+        let origin = web::parse(url).map(|url| web::origin(&url)).unwrap_or_default();
+        locked(&self.robots).get(&origin).cloned().unwrap_or_default()
+    }
+
+    /// The rules of an address's origin; without a robots.txt everything is allowed, and without an
+    /// answer nothing is.
+    async fn rules(&self, url: &Url, look: &mut Look) -> Result<Arc<Robots>, (String, bool)> {
+        let origin = web::origin(url);
+        if let Some(rules) = locked(&self.robots).get(&origin) {
+            return Ok(Arc::clone(rules));
+        }
+        let mut at = web::robots_url(url);
+        let mut rules = Robots::default();
+        for _ in 0..=self.house.max_redirects {
+            let answer = self.request(&at, Kind::Robots, look).await?;
+            let target = answer.headers.text("location");
+            let target = target.filter(|_| (300..=399).contains(&answer.status));
+            if let Some(target) = target.and_then(|target| web::join(&at, &target).ok()) {
+                self.guard.check_url(&target).map_err(|error| (error.to_string(), false))?;
+                at = target;
+                continue;
+            }
+            let status = answer.status;
+            match status {
+                200..=299 => {
+                    let coding = answer.headers.list("content-encoding");
+                    let limit = self.house.max_decoded;
+                    let body = decode::capped(&answer.body, coding.as_deref(), limit);
+                    rules = Robots::parse(&body.map_err(|error| (error.to_string(), true))?);
+                }
+                status @ (429 | 500..=599) => {
+                    return Err((format!("robots.txt answers with status {status}"), true));
+                }
+                _ => {}
+            }
+            look.answers.push(answer);
+            break;
+        }
+        look.rights.and(rules.rights(&self.house.robots_agent, &web::path_and_query(url)));
+        let rules = Arc::new(rules);
+        locked(&self.robots).insert(origin, Arc::clone(&rules));
+        Ok(rules)
+    }
+
+    /// One request in its host's turn: nobody else of us asks the host meanwhile, or within its pause.
+    async fn request(&self, url: &Url, kind: Kind, look: &mut Look) -> Asked {
+        let host = web::host(url);
+        let turn = Arc::clone(locked(&self.turns).entry(host.clone()).or_default());
+        let mut free_at = turn.lock().await;
+        self.clock.sleep_until(free_at.unwrap_or_default()).await;
+        let known = self.take_host(&host, *free_at).await?;
+        *look.requests.entry(host.clone()).or_default() += 1;
+        let answer = self.client.get(url, kind, &Validators::default(), None, self.timeout).await;
+        let asks = self.rules_of(url.as_str()).crawl_delay(&self.house.robots_agent);
+        let next = self.clock.now().after(asks.unwrap_or(self.delay));
+        *free_at = Some(next);
+        if known {
+            self.hold(&host, next).await?;
+        }
+        answer.map_err(|error| (error.to_string(), false))
+    }
+
+    /// Takes a host's row for one request, when the store knows the host; until then it is waited for.
+    /// `own` is the pause that we put there ourselves.
+    async fn take_host(&self, host: &str, own: Option<Ts>) -> Result<bool, (String, bool)> {
+        let Some(store) = &self.store else { return Ok(false) };
+        let name = queue_key(host, &store.rules().groups).to_owned();
+        let began = self.clock.now();
+        loop {
+            let filter = HostFilter { name: Some(name.clone()), limit: 1, ..HostFilter::default() };
+            let found = store.hosts(filter).await.map_err(|error| (error.to_string(), false))?;
+            let Some(state) = found.first() else { return Ok(false) };
+            let now = self.clock.now();
+            let blocked = state.blocked_until.filter(|until| Some(*until) != own);
+            if let Some(until) = blocked.filter(|until| until.since(now) > PATIENCE) {
+                return Err((format!("{host} is not to be asked before {until}"), true));
+            }
+            // Without a time all of its slots are in use.
+            let free = state.next_at.unwrap_or_else(|| now.after(self.delay)).max(now);
+            if free <= now {
+                self.hold(host, now.after(self.timeout)).await?;
+                return Ok(true);
+            }
+            if now.since(began) > PATIENCE {
+                return Err((format!("{host} is busy"), true));
+            }
+            self.clock.sleep_until(free).await;
+        }
+    }
+
+    /// Keeps others from asking a host that the store knows.
+    async fn hold(&self, host: &str, until: Ts) -> Result<(), (String, bool)> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let name = queue_key(host, &store.rules().groups).to_owned();
+        let patch = HostPatch { blocked_until: Some(until), ..HostPatch::default() };
+        store.set_host(&name, patch).await.map_err(|error| (error.to_string(), false))
+    }
+}
+
+/// The newest entries of a feed, and when all of them were published.
+fn newest(body: &[u8], content_type: Option<&str>, url: &Url) -> (Vec<Entry>, Vec<Ts>) {
+    let read = feed::parse(body, content_type, url.as_str(), &feed::Limits::default());
+    let mut entries = read.map(|feed| feed.entries).unwrap_or_default();
+    let date = |entry: &Entry| entry.published.or(entry.updated);
+    let mut times: Vec<Ts> = entries.iter().filter_map(date).collect();
+    times.sort_unstable();
+    // Those without a date stand where the feed has them.
+    entries.sort_by_key(|entry| std::cmp::Reverse(date(entry)));
+    entries.truncate(SHOWN);
+    (entries, times)
+}

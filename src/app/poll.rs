@@ -1,0 +1,85 @@
+//! Serving a few tasks at once, in place of an engine: one after the other, then the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{AppError, archive_settings, client, lock, make_dir, policy, serving, take_up};
+use crate::archive::Archive;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::model::{Exchange, Kind, NewSource, TaskId, Ts};
+use crate::schedule::{FIRST_PRICE, Found, Hints, Poll, State};
+
+/// A host that does not become free for so long is left to the engine.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often a host is looked at that is not free.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Serves these tasks, with answers in hand that were had already. Refused while an engine runs on the
+/// directory: then it is the engine's work.
+pub async fn poll(
+    config: &Config,
+    clock: &Clock,
+    tasks: &[TaskId],
+    in_hand: Vec<Exchange>,
+) -> Result<(), AppError> {
+    make_dir(&config.data_dir)?;
+    let locks = lock(config)?;
+    let store = take_up(config, clock, &CancellationToken::new()).await?;
+    let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
+    let (client, guard) = client(config, clock)?;
+    let asking = (client.with_answers(in_hand), guard);
+    let (server, committing) = serving(config, clock, asking, &store, &archive, &Arc::default());
+    for task in tasks {
+        let give_up = clock.now().after(clock.stretch(PATIENCE));
+        while clock.now() < give_up {
+            let Some(lease) = store.claim_task(*task).await? else {
+                clock.sleep_until(clock.now().after(clock.stretch(LOOK))).await;
+                continue;
+            };
+            // Its robots.txt comes first, where it is needed.
+            let is_it = lease.task.id == *task;
+            server.serve(lease).await;
+            if is_it {
+                break;
+            }
+        }
+    }
+    drop(server);
+    committing.close();
+    committing.wait().await;
+    archive.close()?;
+    store.close().await;
+    drop(locks);
+    Ok(())
+}
+
+/// The interval after a first poll of a new channel whose items have these times.
+pub(crate) fn first_interval(
+    config: &Config,
+    new: &NewSource,
+    kind: Kind,
+    times: &[Ts],
+    now: Ts,
+) -> Duration {
+    let seconds = |at: &Ts| u32::try_from(at.ms().max(0) / 1_000).unwrap_or(u32::MAX);
+    let recent: Vec<u32> = times.iter().filter(|at| **at <= now).map(seconds).collect();
+    let state = State::default();
+    let poll = Poll {
+        task: TaskId(0),
+        kind,
+        explicit: new.poll_interval,
+        policy: new.poll_policy,
+        limits: (new.min_interval, new.max_interval),
+        due: now,
+        at: now,
+        state: &state,
+        price: FIRST_PRICE,
+    };
+    let dated = if kind == Kind::Feed { recent.as_slice() } else { &[] };
+    let items = u32::try_from(dated.len()).ok();
+    let found = Found { at: seconds(&now), dated, undated: 0, items, recent: dated };
+    policy(config).next_poll(&poll, &found, &Hints::default()).1.interval
+}

@@ -1,0 +1,197 @@
+//! `feedmill source add`: looks, shows, asks, stores, polls once.
+//!
+//! Nothing is stored before the question was answered. The answers that showed the channels are handed
+//! to their first poll, so that nobody is asked twice.
+
+use std::sync::Arc;
+
+use feedmill_formats::feed::Entry;
+use feedmill_formats::url as web;
+use serde_json::{Value, json};
+
+use super::super::{Context, Failure, text};
+use super::{Add, channels};
+use crate::app;
+use crate::app::discover::{Look, Scout};
+use crate::config::Config;
+use crate::db::EngineLock;
+use crate::model::{FoundChannel, Kind, NewSource, Source, Tried};
+use crate::sources::MAX_NAME;
+use crate::store::Store;
+
+/// How long a running engine is waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
+pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
+    let config = context.load()?.config;
+    let mut spec = super::spec(args, &config)?;
+    spec.discover = !args.no_discover;
+    if args.no_check {
+        let source = context.store_or_new().await?.add_source(spec).await?;
+        let told = format!("{} is followed: {}", source.spec.name, channels(&source));
+        return context.out.done(&source, &told);
+    }
+    if !args.yes && !context.out.interactive() {
+        let message = "without a terminal nobody can be asked: say --yes to add what is found, or --no-check to add the addresses as they are";
+        return Err(Failure::usage("not_confirmed", message));
+    }
+    let beside = store_if_any(&config, context).await?;
+    taken(&spec, beside.as_deref()).await?;
+    let scout = Scout::new(&config, &context.clock, beside)?;
+    let mut looks = Vec::new();
+    for url in &args.urls {
+        context.out.note(&format!("looking at {}", text::one_line(url)));
+        let around = spec.discover && config.discovery.enabled;
+        looks.push(scout.look(url.trim(), around).await);
+    }
+    let spec = found(spec, args, &looks)?;
+    context.out.note(&shown(&looks, context));
+    context.out.confirm(args.yes, &format!("Follow {}", text::one_line(&spec.name)))?;
+    let store = context.store_or_new().await?;
+    let source = store.add_source(spec).await?;
+    let polled = poll(&source, &mut looks, &config, &store, context).await?;
+    let newest: Vec<&Entry> = looks.iter().flat_map(|look| &look.newest).collect();
+    let value = json!({
+        "source": source, "found": looks.iter().flat_map(|look| &look.search.found).collect::<Vec<_>>(),
+        "polled": polled, "newest": newest.iter().map(|entry| brief(entry)).collect::<Vec<_>>(),
+    });
+    context.out.emit(&value, |_| {
+        let then = if polled { "" } else { "; it is polled when an engine runs" };
+        let mut told = format!("{} is followed: {}{then}", source.spec.name, channels(&source));
+        for entry in &newest {
+            let date = entry.published.or(entry.updated);
+            let date = date.map_or_else(String::new, |at| text::when(at, context.clock.now()));
+            let title = entry.title.as_deref().or(entry.link.as_deref()).unwrap_or("(no title)");
+            told.push_str(&format!("\n  {date:<12} {}", text::one_line(title)));
+        }
+        told
+    })
+}
+
+fn brief(entry: &Entry) -> Value {
+    json!({ "title": entry.title, "link": entry.link, "published": entry.published })
+}
+
+/// The store, when there is one already: a look must not make it.
+pub(super) async fn store_if_any(
+    config: &Config,
+    context: &Context,
+) -> Result<Option<Arc<dyn Store>>, Failure> {
+    if config.postgres_url().is_none() && !config.database_path().exists() {
+        return Ok(None);
+    }
+    context.store_or_new().await.map(Some)
+}
+
+/// Says at once what would be said after the look.
+async fn taken(spec: &NewSource, store: Option<&dyn Store>) -> Result<(), Failure> {
+    let Some(store) = store else { return Ok(()) };
+    let sources = store.sources().await?;
+    match sources.into_iter().any(|source| source.spec.name == spec.name) {
+        true => Err(crate::store::SourceError::NameTaken(spec.name.clone()).into()),
+        false => Ok(()),
+    }
+}
+
+/// The source with the channels that were found, or all that was tried.
+fn found(mut spec: NewSource, args: &Add, looks: &[Look]) -> Result<NewSource, Failure> {
+    let empty = looks.iter().zip(&args.urls).filter(|(look, _)| look.search.found.is_empty());
+    let lines: Vec<String> = empty
+        .flat_map(|(look, url)| {
+            let head = format!("nothing to follow was found at {}; tried:", text::one_line(url));
+            let tried = look.search.tried.iter().map(|Tried { url, why, .. }| {
+                format!("  {}: {}", text::one_line(url), text::one_line(why))
+            });
+            std::iter::once(head).chain(tried).collect::<Vec<_>>()
+        })
+        .collect();
+    if !lines.is_empty() {
+        let advice = "nothing was stored; --no-check adds an address as it is, `feedmill source add --help` tells of websites without feeds";
+        let message = format!("{}\n{advice}", lines.join("\n"));
+        return Err(Failure::failed("nothing_found", message));
+    }
+    (spec.feed_urls, spec.sitemap_urls) = (Vec::new(), Vec::new());
+    for FoundChannel { url, kind, .. } in looks.iter().flat_map(|look| &look.search.found) {
+        let list =
+            if *kind == Kind::Sitemap { &mut spec.sitemap_urls } else { &mut spec.feed_urls };
+        if !list.contains(url) {
+            list.push(url.clone());
+        }
+    }
+    // A page that was given is the home page; of a feed it is the root of its site.
+    let page = args.urls.first().filter(|url| {
+        let given = |found: &FoundChannel| found.url == url.trim();
+        !looks.iter().flat_map(|look| &look.search.found).any(given)
+    });
+    if let Some(page) = page.filter(|page| web::parse(page).is_ok()) {
+        page.trim().clone_into(&mut spec.url);
+    }
+    Ok(spec)
+}
+
+/// What was found and why it was chosen, as a table.
+fn shown(looks: &[Look], context: &Context) -> String {
+    let now = context.clock.now();
+    let found = looks.iter().flat_map(|look| &look.search.found);
+    let rows = found.map(|found| {
+        let kind = if found.news { "news sitemap".to_owned() } else { found.kind.to_string() };
+        let title: String =
+            found.title.as_deref().unwrap_or_default().chars().take(MAX_NAME).collect();
+        [
+            kind,
+            text::one_line(&title),
+            found.items.to_string(),
+            found.newest.map(|at| text::when(at, now)).unwrap_or_default(),
+            found.how.told().to_owned(),
+            text::one_line(&found.url),
+        ]
+    });
+    let table =
+        context.out.table(["kind", "title", "items", "newest", "why", "url"], rows.collect());
+    let offered: Vec<String> = looks
+        .iter()
+        .flat_map(|look| &look.search.left)
+        .map(|left| format!("also offered: {}", text::one_line(&left.url)))
+        .collect();
+    [vec![table], offered].concat().join("\n")
+}
+
+/// Polls the channels once, with the answers that are in hand. Beside an engine that is its work: it is
+/// waited for.
+async fn poll(
+    source: &Source,
+    looks: &mut [Look],
+    config: &Config,
+    store: &Arc<dyn Store>,
+    context: &Context,
+) -> Result<bool, Failure> {
+    let (_, channels) = store.source(&source.uuid).await?;
+    if config.postgres_url().is_none() && EngineLock::is_held(&config.database_path()) {
+        return waited(source, &**store).await;
+    }
+    let tasks: Vec<_> = channels
+        .iter()
+        .filter_map(|one| one.id.parse().ok())
+        .filter_map(crate::model::TaskId::from_uuid)
+        .collect();
+    let answers = looks.iter_mut().flat_map(|look| std::mem::take(&mut look.answers)).collect();
+    match app::poll(config, &context.clock, &tasks, answers).await {
+        Ok(()) => Ok(true),
+        Err(app::AppError::Lock(_)) => waited(source, &**store).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether an engine polls all channels within a little while.
+async fn waited(source: &Source, store: &dyn Store) -> Result<bool, Failure> {
+    let all_polled = async {
+        loop {
+            let (_, channels) = store.source(&source.uuid).await?;
+            if channels.iter().all(|one| one.last_fetched_at.is_some()) {
+                return Ok(true);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all_polled).await.unwrap_or(Ok(false))
+}

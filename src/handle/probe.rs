@@ -1,0 +1,565 @@
+//! Looking for a publisher's feeds and sitemaps: one address after the other, the likeliest first,
+//! until there is what is wanted or nothing left to ask for.
+//!
+//! The answer that shows a feed is at once its first poll. An address counts as a channel only when
+//! what it serves was read and has something in it. The search is bounded in requests and time; what
+//! it found and what it tried in vain, and why, is part of its state.
+
+use std::time::Duration;
+
+use feedmill_formats::charset::{self, Markup};
+use feedmill_formats::discover::{self, Candidate, Form, How};
+use feedmill_formats::feed::{self as feeds, Feed, FeedError};
+use feedmill_formats::robots::Robots;
+use feedmill_formats::sitemap::{self as sitemaps, Sitemap};
+use feedmill_formats::url::{self as web, Url};
+use serde_json::json;
+
+use super::feed::found;
+use super::{Carried, Failure, House, feed, robots_rules, sitemap, verdict};
+use crate::model::{
+    Class, Code, Discovery, DiscoveryFact, EventKind, FetchId, FoundChannel, HostAdvice, Kind,
+    Known, Lease, NewEvent, NewTask, Next, Origin, Outcome, Response, Status, Tried, Ts,
+};
+
+/// What was asked for lately is not asked for again for another search.
+const LATELY: Duration = Duration::from_hours(24);
+
+/// How far a search goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// Answers at the most.
+    pub requests: u32,
+    /// From the first answer to the last.
+    pub time: Duration,
+    /// A search that found nothing begins again after this long.
+    pub again: Duration,
+}
+
+/// What an address turned out to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Seen {
+    /// A feed.
+    Feed {
+        /// Its title.
+        title: Option<String>,
+        /// Its entries.
+        items: u32,
+        /// The date of the newest.
+        newest: Option<Ts>,
+    },
+    /// A sitemap.
+    Sitemap {
+        /// Its lines.
+        items: u32,
+        /// The date of the newest.
+        newest: Option<Ts>,
+        /// Whether it is one of news.
+        news: bool,
+    },
+    /// A page, with what it names.
+    Page(Vec<Candidate>),
+    /// A channel that is followed already.
+    Followed(Kind),
+    /// Nothing that helps, and why; `reached` when somebody answered.
+    Nothing {
+        /// Why.
+        why: String,
+        /// Whether the host answers at all.
+        reached: bool,
+    },
+}
+
+impl Seen {
+    /// What a body is. A page that was given is asked what it names, and where its site may have more.
+    #[must_use]
+    pub fn of(
+        body: &[u8],
+        content_type: Option<&str>,
+        links: &[&str],
+        url: &Url,
+        is_start: bool,
+    ) -> Self {
+        if may_be_sitemap(body, url)
+            && let Ok(sitemap) = sitemaps::parse(body, url.as_str(), &sitemaps::Limits::default())
+        {
+            return Self::of_sitemap(&sitemap);
+        }
+        match feeds::parse(body, content_type, url.as_str(), &feeds::Limits::default()) {
+            Ok(feed) => Self::of_feed(&feed),
+            Err(FeedError::HtmlNotFeed) => Self::of_page(body, content_type, links, url, is_start),
+            Err(error) => Self::Nothing { why: error.to_string(), reached: true },
+        }
+    }
+
+    fn of_feed(feed: &Feed) -> Self {
+        let dates = feed.entries.iter().filter_map(|entry| entry.published.or(entry.updated));
+        let items = u32::try_from(feed.entries.len()).unwrap_or(u32::MAX);
+        Self::Feed { title: feed.title.clone(), items, newest: dates.max() }
+    }
+
+    fn of_sitemap(sitemap: &Sitemap) -> Self {
+        let items = sitemap.urls.len() + sitemap.children.len();
+        let pages = sitemap
+            .urls
+            .iter()
+            .filter_map(|page| page.news.as_ref().and_then(|news| news.published).or(page.lastmod));
+        Self::Sitemap {
+            items: u32::try_from(items).unwrap_or(u32::MAX),
+            newest: pages.chain(sitemap.children.iter().filter_map(|child| child.lastmod)).max(),
+            news: sitemap.urls.iter().any(|page| page.news.is_some()),
+        }
+    }
+
+    fn of_page(
+        body: &[u8],
+        content_type: Option<&str>,
+        links: &[&str],
+        url: &Url,
+        is_start: bool,
+    ) -> Self {
+        let text = charset::decode(body, content_type, Markup::Html);
+        let mut named = discover::in_page(&text.text, url);
+        named.extend(discover::in_headers(links.iter().copied(), url));
+        if is_start {
+            named.extend(surroundings(url));
+        }
+        Self::Page(named)
+    }
+}
+
+/// Whether it is worth reading as a sitemap: by its beginning, or by its name when it is packed or plain
+/// text.
+fn may_be_sitemap(body: &[u8], url: &Url) -> bool {
+    if url.path().to_ascii_lowercase().contains("sitemap") {
+        return true;
+    }
+    let head = body.get(..1_024).unwrap_or(body);
+    ["<urlset", "<sitemapindex"]
+        .iter()
+        .any(|root| head.windows(root.len()).any(|at| at == root.as_bytes()))
+}
+
+/// Where feeds may be by the address of a page alone.
+fn surroundings(page: &Url) -> Vec<Candidate> {
+    let mut around = discover::by_address(page);
+    around.extend(discover::guesses(page));
+    around
+}
+
+/// The address that a search begins with.
+#[must_use]
+pub fn start(url: &str) -> Candidate {
+    Candidate::new(url, How::Itself, Form::Feed)
+}
+
+/// Takes an answer into a search: what the address that was asked for is from now on, when it is a
+/// channel. `robots` are the rules of its site.
+pub fn learn(
+    search: &mut Discovery,
+    asked: &Candidate,
+    seen: Seen,
+    robots: &Robots,
+    at: Ts,
+) -> Option<Kind> {
+    search.began.get_or_insert(at);
+    search.requests += 1;
+    search.asking = None;
+    let wanted = is_wanted(search, asked);
+    let is_start = matches!(asked.how, How::Itself | How::Redirect);
+    let url = web::parse(&asked.url).ok().filter(|_| is_start);
+    let mut named = Vec::new();
+    let verdict = match seen {
+        Seen::Feed { items: 0, .. } => Err("a feed without entries".to_owned()),
+        Seen::Feed { title, items, newest } => {
+            Ok(channel(asked, Kind::Feed, title, items, newest, false))
+        }
+        Seen::Sitemap { items: 0, .. } => Err("a sitemap without pages".to_owned()),
+        Seen::Sitemap { news: false, .. } if has(search, Kind::Feed) => {
+            Err("a sitemap without news, and there is a feed".to_owned())
+        }
+        Seen::Sitemap { items, newest, news } => {
+            Ok(channel(asked, Kind::Sitemap, None, items, newest, news))
+        }
+        Seen::Followed(kind) => Ok(channel(asked, kind, None, 0, None, false)),
+        Seen::Page(found) => {
+            let declared = found.iter().filter(|it| it.how <= How::LinkHeader).count();
+            named = found;
+            if let Some(url) = &url {
+                named.extend(discover::in_robots(robots, url));
+            }
+            Err(format!("a page that names {declared} feeds"))
+        }
+        Seen::Nothing { why, reached } => {
+            if let Some(url) = url.filter(|_| reached) {
+                named = surroundings(&url);
+                named.extend(discover::in_robots(robots, &url));
+            }
+            Err(why)
+        }
+    };
+    let known = |url: &String| {
+        search.tried.iter().any(|tried| tried.url == *url)
+            || search.found.iter().any(|found| found.url == *url)
+            || *url == asked.url
+    };
+    named.retain(|candidate| !known(&candidate.url));
+    search.left.append(&mut named);
+    search.left = discover::ranked(std::mem::take(&mut search.left));
+    match verdict {
+        Ok(channel) if wanted || is_start => {
+            let kind = channel.kind;
+            search.found.push(channel);
+            Some(kind)
+        }
+        Ok(_) => {
+            search.tried(asked, "not needed any more");
+            None
+        }
+        Err(why) => {
+            search.tried(asked, &why);
+            None
+        }
+    }
+}
+
+impl Discovery {
+    fn tried(&mut self, asked: &Candidate, why: &str) {
+        let tried = Tried { url: asked.url.clone(), how: asked.how, why: why.to_owned() };
+        self.tried.push(tried);
+    }
+}
+
+fn channel(
+    asked: &Candidate,
+    kind: Kind,
+    title: Option<String>,
+    items: u32,
+    newest: Option<Ts>,
+    news: bool,
+) -> FoundChannel {
+    let title = title.or_else(|| asked.title.clone());
+    FoundChannel { url: asked.url.clone(), kind, how: asked.how, title, items, newest, news }
+}
+
+fn has(search: &Discovery, kind: Kind) -> bool {
+    search.found.iter().any(|found| found.kind == kind)
+}
+
+/// Whether a candidate could add to what was found: one feed, and the news sitemap that the site
+/// declares; without a feed, one sitemap. What readers say is better than nothing.
+fn is_wanted(search: &Discovery, candidate: &Candidate) -> bool {
+    let (feed, sitemap) = (has(search, Kind::Feed), has(search, Kind::Sitemap));
+    match candidate.form {
+        Form::Feed if candidate.is_comments() => !feed && !sitemap,
+        Form::Feed => !feed,
+        Form::Sitemap if feed => {
+            let declared = matches!(candidate.how, How::Robots | How::Alternate);
+            !sitemap && declared && candidate.sounds_like_news()
+        }
+        Form::Sitemap => !sitemap,
+    }
+}
+
+/// The candidate to ask for next; `None` when the search is over.
+pub fn next(search: &mut Discovery, at: Ts, limits: &Search) -> Option<Candidate> {
+    let since = search.began.map_or(Duration::ZERO, |began| at.since(began));
+    let spent = search.requests >= limits.requests || since > limits.time;
+    let wanted = search.left.iter().position(|candidate| is_wanted(search, candidate));
+    if let Some(place) = wanted.filter(|_| !spent) {
+        let candidate = search.left.remove(place);
+        search.asking = Some(candidate.clone());
+        return Some(candidate);
+    }
+    search.ended = Some(at);
+    let declared = |it: &Candidate| matches!(it.how, How::Alternate | How::LinkHeader);
+    match wanted {
+        // What was not asked for is told as well, so that nobody takes it for tried.
+        Some(_) if search.found.is_empty() => {}
+        _ => search.left.retain(|it| it.form == Form::Feed && declared(it)),
+    }
+    None
+}
+
+/// What was read of an answer.
+#[derive(Debug)]
+pub(super) struct Read {
+    seen: Seen,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Feed(Box<feed::Read>),
+    Sitemap(Box<sitemap::Read>),
+    Other,
+}
+
+impl Read {
+    /// The feed that it is.
+    pub(super) fn feed(&self) -> Option<&feed::Read> {
+        match &self.body {
+            Body::Feed(read) => Some(read),
+            Body::Sitemap(_) | Body::Other => None,
+        }
+    }
+
+    /// What it names.
+    pub(super) fn leads(&self) -> Vec<String> {
+        match &self.seen {
+            Seen::Page(named) => named.iter().map(|candidate| candidate.url.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+pub(super) fn read(
+    lease: &Lease,
+    response: &Response,
+    body: &[u8],
+    house: &House,
+) -> Result<Read, (Code, String)> {
+    let url =
+        web::parse(response.final_url()).map_err(|error| (Code::BadUrl, error.to_string()))?;
+    if may_be_sitemap(body, &url)
+        && let Ok(read) = sitemap::read(&lease.task, response.final_url(), body)
+    {
+        let seen = Seen::of_sitemap(&read.sitemap);
+        return Ok(Read { seen, body: Body::Sitemap(Box::new(read)) });
+    }
+    let error = match feed::read(lease, response, body, house) {
+        Ok(read) => {
+            let seen = Seen::of_feed(&read.feed);
+            return Ok(Read { seen, body: Body::Feed(Box::new(read)) });
+        }
+        Err(error) => error,
+    };
+    if error.0 != Code::BadContentType || verdict::walled(response, body).is_some() {
+        return Err(error);
+    }
+    let links: Vec<&str> = response.exchange.headers.all("link").collect();
+    let content_type = response.header("content-type");
+    let seen = Seen::of_page(body, content_type, &links, &url, is_start(lease));
+    Ok(Read { seen, body: Body::Other })
+}
+
+/// Whether it is the page that a search begins with, or where that leads.
+const fn is_start(lease: &Lease) -> bool {
+    lease.task.depth == 0
+}
+
+/// Whether the search comes back to it when nothing was found.
+const fn is_home(lease: &Lease) -> bool {
+    is_start(lease) && lease.task.redirects == 0
+}
+
+/// Whether a failure is waited out before the next address is tried.
+pub(super) fn is_patient(lease: &Lease, code: Code) -> bool {
+    is_start(lease) || code.class() == Class::RateLimited
+}
+
+/// The outcome of an address that could not be had.
+pub(super) fn given_up(
+    lease: &Lease,
+    failure: &Failure,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let reached = !matches!(failure.code, Code::Dns | Code::Network | Code::Timeout);
+    let seen = Seen::Nothing { why: failure.detail.clone(), reached };
+    let mut outcome = conclude(lease, seen, failure.code, None, known, at, house);
+    outcome.host = if failure.asked { HostAdvice::Neutral } else { HostAdvice::NotAsked };
+    outcome
+}
+
+pub(super) fn decide(
+    lease: &Lease,
+    read: Read,
+    carried: Carried,
+    fetch: Option<FetchId>,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let channel = |kind| {
+        let mut lease = lease.clone();
+        (lease.task.kind, lease.task.origin) = (kind, Origin::Manual);
+        lease
+    };
+    let polled = match read.body {
+        Body::Feed(feed) => {
+            let lease = channel(Kind::Feed);
+            Some(feed::decide(&lease, *feed, carried, fetch, known, at, house))
+        }
+        Body::Sitemap(read) => {
+            let lease = channel(Kind::Sitemap);
+            Some(sitemap::decide(&lease, &read, carried, known, at, house))
+        }
+        Body::Other => None,
+    };
+    conclude(lease, read.seen, Code::Ok, polled, known, at, house)
+}
+
+/// A redirect that is a task of its own: followed already, or to be asked for next.
+pub(super) fn leads_on(
+    lease: &Lease,
+    target: &Url,
+    redirects: u16,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let followed = known.leads.get(target.as_str()).filter(|lead| is_channel(lead.kind));
+    let why = format!("leads to {target}");
+    let mut outcome = if let Some(lead) = followed {
+        let mut lease = lease.clone();
+        target.as_str().clone_into(&mut lease.task.url);
+        conclude(&lease, Seen::Followed(lead.kind), Code::Redirect, None, known, at, house)
+    } else if known.leads.get(target.as_str()).is_some_and(|lead| !lead.may_be_asked(at)) {
+        let why = format!("{why}, which was asked for lately");
+        conclude(
+            lease,
+            Seen::Nothing { why, reached: true },
+            Code::Redirect,
+            None,
+            known,
+            at,
+            house,
+        )
+    } else {
+        let mut outcome =
+            Outcome::new(Code::Redirect, ended(lease, Code::Redirect, false, at, house), why);
+        let depth = lease.task.depth;
+        let origin = lease.task.origin;
+        outcome.discovered.push(NewTask {
+            depth,
+            redirects,
+            ..found(lease, target.to_string(), Kind::Probe, origin)
+        });
+        outcome
+    };
+    outcome.host = HostAdvice::Fine;
+    outcome
+}
+
+const fn is_channel(kind: Kind) -> bool {
+    matches!(kind, Kind::Feed | Kind::Sitemap)
+}
+
+impl crate::model::LeadState {
+    /// Whether asking for it would bring something.
+    fn may_be_asked(&self, at: Ts) -> bool {
+        let is_done = matches!(self.status, Status::Dead | Status::Fetched);
+        let rested = self.fetched_at.is_none_or(|fetched| at.since(fetched) >= LATELY);
+        self.kind == Kind::Probe && is_done && rested
+    }
+}
+
+/// Where a probe goes that is no channel. The home page comes back while nothing was found.
+fn ended(lease: &Lease, code: Code, found: bool, at: Ts, house: &House) -> Next {
+    let back = at.after(house.search.again);
+    match code {
+        Code::Ok | Code::Redirect if is_home(lease) && !found => Next::Again { at: back },
+        code if is_home(lease) && !found => Next::Retry { at: back, code },
+        Code::Ok => Next::Fetched,
+        code => Next::Dead { code },
+    }
+}
+
+/// Takes an answer into the search of the lease's source, and says what follows. `polled` is the
+/// outcome of the address as a channel.
+fn conclude(
+    lease: &Lease,
+    seen: Seen,
+    code: Code,
+    polled: Option<Outcome>,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    let Some(source) = &lease.source else {
+        return Outcome::new(code, Next::Fetched, "no source looks for feeds here");
+    };
+    let mut search = known.discovery.clone().unwrap_or_default();
+    if is_home(lease) && search.ended.is_some() {
+        search = Discovery::default();
+    }
+    let asked = match search.asking.take() {
+        Some(asked) if !is_start(lease) => Candidate { url: lease.task.url.clone(), ..asked },
+        _ => start(&lease.task.url),
+    };
+    let rules = known.robots.as_ref().map(|copy| robots_rules(&copy.verdict)).unwrap_or_default();
+    let is_followed = matches!(seen, Seen::Followed(_));
+    let taken = learn(&mut search, &asked, seen, &rules, at);
+    let becomes = taken.filter(|_| !is_followed);
+    let mut channels: Vec<(Kind, String)> =
+        taken.map(|kind| (kind, asked.url.clone())).into_iter().collect();
+    let mut next_lead = None;
+    while let Some(lead) = next(&mut search, at, &house.search) {
+        match known.leads.get(&lead.url) {
+            None => next_lead = Some(lead),
+            Some(state) if state.may_be_asked(at) => next_lead = Some(lead),
+            Some(state) if is_channel(state.kind) => {
+                let kind = state.kind;
+                search.found.push(channel(&lead, kind, None, 0, None, false));
+                channels.push((kind, lead.url));
+                continue;
+            }
+            Some(_) => {
+                search.tried(&lead, "asked for lately, for another source");
+                continue;
+            }
+        }
+        break;
+    }
+    let any = !search.found.is_empty();
+    let mut outcome = match polled {
+        Some(outcome) if becomes.is_some() => outcome,
+        _ => {
+            let why = search.tried.last().filter(|it| it.url == asked.url);
+            let why = why.map_or_else(|| told(&search), |tried| tried.why.clone());
+            let over = any && search.ended.is_some();
+            Outcome::new(code, ended(lease, code, over, at, house), why)
+        }
+    };
+    for (kind, url) in channels.iter().filter(|(_, url)| *url != lease.task.url || is_followed) {
+        outcome.discovered.push(found(lease, url.clone(), *kind, Origin::Manual));
+    }
+    if let Some(lead) = &next_lead {
+        let probe = found(lease, lead.url.clone(), Kind::Probe, Origin::Manual);
+        outcome.discovered.push(NewTask { depth: 1, ..probe });
+    }
+    if search.ended.is_some() {
+        outcome.events.push(over(lease, &search));
+        if any && !is_home(lease) {
+            outcome.settled =
+                Some(found(lease, source.spec.url.clone(), Kind::Probe, Origin::Manual));
+        }
+    }
+    outcome.discovery = Some(DiscoveryFact { state: search, becomes, channels });
+    outcome
+}
+
+/// What a search came to, in one line.
+fn told(search: &Discovery) -> String {
+    let found: Vec<String> =
+        search.found.iter().map(|found| format!("{} {}", found.kind, found.url)).collect();
+    match found.as_slice() {
+        [] => format!("no feed and no sitemap among {} addresses", search.tried.len()),
+        found => format!("found {}", found.join(", ")),
+    }
+}
+
+/// What the log says when a search is over.
+fn over(lease: &Lease, search: &Discovery) -> NewEvent {
+    NewEvent {
+        kind: EventKind::SourceDiscovered,
+        subject: lease.task.source_id.clone().unwrap_or_else(|| lease.task.id.to_string()),
+        source: lease.task.source,
+        payload: json!({
+            "found": search.found, "tried": search.tried.len(), "requests": search.requests,
+            "reason": told(search),
+        }),
+    }
+}

@@ -1,0 +1,135 @@
+//! `source add` as people meet it: a look, a question, a first poll that asks nobody twice.
+
+use feedmill::model::NewSource;
+use feedmill_newsroom::{Front, Newsroom, Setup};
+use serde_json::Value;
+
+use super::Reply;
+use crate::kill::binary;
+use crate::support::World;
+
+async fn newsroom(front: Front) -> World {
+    World::with(1, |setup| Setup {
+        history: 3,
+        fronts: vec![front],
+        sitemap_only_share: 0.0,
+        publish_until: Some(setup.starts_at),
+        ..setup
+    })
+    .await
+}
+
+/// Runs the program beside the newsroom, without a terminal.
+async fn run(world: &World, args: &[&str]) -> Reply {
+    let mut command = binary();
+    command
+        .args(args)
+        .args(["--set", &format!("fetch.resolve=*.newsroom.test={}", world.newsroom.addr())])
+        .args(["--set", "fetch.contact=https://newsroom.test/robot", "--data-dir"])
+        .arg(world.dir().join("own"))
+        .env("FEEDMILL_CLOCK", world.clock.scale().unwrap().to_string())
+        .current_dir(world.dir());
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    Reply { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn asked(newsroom: &Newsroom, url: &str) -> usize {
+    let log = newsroom.log();
+    log.iter().filter(|it| format!("http://{}{}", it.host, it.path) == url).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_home_page_is_looked_at_and_followed_and_its_feed_is_asked_for_once() {
+    let world = newsroom(Front::Plain).await;
+    let publisher = &world.newsroom.publishers()[0];
+    let (home, feed) = (publisher.url("/"), publisher.feed_url().unwrap());
+    let unasked = run(&world, &["source", "add", &home]).await;
+    assert_eq!((unasked.code, world.newsroom.log().len()), (2, 0), "{}", unasked.stderr);
+    assert!(unasked.stderr.contains("--yes"), "{}", unasked.stderr);
+    assert!(!world.dir().join("own").exists(), "nothing is stored without a yes");
+
+    let added = run(&world, &["source", "add", &home, "--yes"]).await;
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    assert!(added.stderr.contains("a common place") && added.stderr.contains(&feed));
+    assert!(added.stdout.contains("is followed: 1 feed"), "{}", added.stdout);
+    assert_eq!(added.stdout.lines().count(), 4, "three entries: {}", added.stdout);
+    assert_eq!(asked(&world.newsroom, &feed), 1);
+    let delay = i64::try_from(world.config.hosts.delay.as_millis()).unwrap();
+    assert_eq!(world.newsroom.impolite(delay), []);
+
+    let shown = run(&world, &["source", "show", &publisher.host, "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["source"]["url"], home.as_str());
+    assert_eq!(shown["channels"][0]["items"], 3, "it was polled");
+    let status = run(&world, &["source", "status", "--json"]).await;
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(
+        (&status["counts"]["healthy"], &status["counts"]["failing"]),
+        (&1.into(), &0.into())
+    );
+    let again = run(&world, &["source", "add", &home, "--yes"]).await;
+    assert!(again.stderr.contains("exists already"), "{}", again.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nothing_is_found_all_that_was_tried_is_told_and_nothing_stored() {
+    let world = newsroom(Front::Silent).await;
+    let home = world.newsroom.publishers()[0].url("/");
+    let added = run(&world, &["source", "add", &home, "--yes"]).await;
+    assert_eq!(added.code, 1, "{}", added.stdout);
+    for words in ["nothing to follow was found", "/feed: status 404", "/sitemap.xml", "--no-check"]
+    {
+        assert!(added.stderr.contains(words), "{words}: {}", added.stderr);
+    }
+    assert!(!world.dir().join("own").exists());
+    let alone = run(&world, &["source", "add", &home, "--yes", "--no-discover"]).await;
+    assert!(!alone.stderr.contains("/feed"), "{}", alone.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_tells_who_was_never_fetched_and_why() {
+    let world = newsroom(Front::Silent).await;
+    let publisher = &world.newsroom.publishers()[0];
+    world.store.add_source(NewSource::new("quiet", publisher.url("/"))).await.unwrap();
+    world.run_once().await;
+    let mut command = binary();
+    let output = command
+        .args(["source", "status", "--data-dir"])
+        .arg(&world.config.data_dir)
+        .env("FEEDMILL_CLOCK", world.clock.scale().unwrap().to_string())
+        .current_dir(world.dir())
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.starts_with("0 failing, 0 blocked, 0 late, 1 never fetched"), "{told}");
+    assert!(told.contains("nothing found among 11 addresses"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rehearsal_tells_what_a_list_would_find_and_stores_nothing() {
+    let world = newsroom(Front::Plain).await;
+    let feed = world.newsroom.publishers()[0].feed_url().unwrap();
+    let list = format!(
+        "<opml version='2.0'><body><outline text='One' xmlUrl='{feed}'/>\
+         <outline text='Two' xmlUrl='{feed}?x=1'/>\
+         <outline text='Lost' xmlUrl='{feed}.none'/></body></opml>"
+    );
+    std::fs::write(world.dir().join("list.opml"), list).unwrap();
+    let rehearsed = run(&world, &["source", "import", "list.opml", "--rehearse", "--json"]).await;
+    assert_eq!(rehearsed.code, 0, "{}", rehearsed.stderr);
+    let told: Value = serde_json::from_str(&rehearsed.stdout).unwrap();
+    assert_eq!((&told["found"], told["rows"].as_array().unwrap().len()), (&2.into(), 3));
+    let first = &told["rows"][0];
+    assert_eq!(
+        (&first["found"][0]["items"], &first["found"][0]["kind"]),
+        (&3.into(), &"feed".into())
+    );
+    assert_eq!(first["samples"].as_array().unwrap().len(), 3);
+    assert!(first["requests_per_day"].as_f64().unwrap() >= 1.0, "{first}");
+    assert!(told["rows"][2]["tried"][0]["why"].as_str().unwrap().contains("404"), "{told}");
+    assert!(!world.dir().join("own").exists(), "nothing is stored");
+    let delay = i64::try_from(world.config.hosts.delay.as_millis()).unwrap();
+    assert_eq!(world.newsroom.impolite(delay), []);
+}
