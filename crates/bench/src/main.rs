@@ -10,6 +10,7 @@ mod fetch;
 mod follow;
 mod frontier;
 mod hostile;
+mod onboard;
 mod pages;
 mod parse;
 mod report;
@@ -48,6 +49,8 @@ enum Bench {
     Schedule(schedule::Args),
     /// Documents that were made to hurt: seconds and memory until they are refused
     Hostile(hostile::Args),
+    /// Home pages of many publishers: how many of their feeds and news sitemaps are found, politely
+    Onboard(onboard::Args),
     /// Articles: CPU time and memory of a page, beside a port of Readability
     Extract(extract::Args),
     /// What the article models are told about the pages of corpora, for train/train.py
@@ -71,6 +74,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Bench::Follow(args) => runtime.block_on(follow::run(args))?,
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
+        Bench::Onboard(args) => runtime.block_on(onboard::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,
         Bench::Hostile(args) => hostile::run(args)?,
         Bench::Extract(args) => extract::run(args)?,
