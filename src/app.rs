@@ -361,6 +361,10 @@ async fn take_up(
         }
     };
     let mended = store.maintain().await?;
+    let begun = discover::begin(config, &*store).await?;
+    if begun > 0 {
+        tracing::info!(begun, "channels are looked for");
+    }
     if freed + mended > 0 {
         tracing::info!(freed, mended, "took up what an earlier run left");
     }

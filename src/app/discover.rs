@@ -5,7 +5,7 @@
 //! host's pause between them. Where the store knows the host, its row is taken for the time of each
 //! request, so that an engine beside asks nobody twice. It keeps nothing but what it hands back.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +23,9 @@ use crate::fetch::{Client, Guard};
 use crate::frontier::{HostFilter, HostPatch, queue_key};
 use crate::handle::House;
 use crate::handle::probe::{self, Search, Seen};
-use crate::model::{Discovery, Exchange, Kind, Ts, Validators};
+use crate::model::{
+    Discovery, Exchange, Kind, NewSource, NewTask, Origin, Source, SourceId, Ts, Validators,
+};
 use crate::store::Store;
 
 /// A look that somebody waits for does not take longer.
@@ -98,12 +100,14 @@ impl Scout {
         })
     }
 
-    /// Looks at an address, and for channels around it unless only the address itself counts.
-    pub async fn look(&self, url: &str, around: bool) -> Look {
+    /// Looks at an address of a source to be, asked as it says; and for channels around it, unless only
+    /// the address itself counts.
+    pub async fn look(&self, url: &str, around: bool, spec: &NewSource) -> Look {
+        let whose = self.source(spec);
         let mut look = Look::default();
         let mut asked = probe::start(url);
         loop {
-            let (seen, answer) = self.see(&mut asked, &mut look).await;
+            let (seen, answer) = self.see(&mut asked, &whose, &mut look).await;
             let rules = self.rules_of(&asked.url);
             let taken = probe::learn(&mut look.search, &asked, seen, &rules, self.clock.now());
             look.answers.extend(answer.filter(|_| taken.is_some()));
@@ -117,10 +121,27 @@ impl Scout {
         }
     }
 
+    /// The source as it will be, for those who ask.
+    fn source(&self, spec: &NewSource) -> Source {
+        Source {
+            id: SourceId(0),
+            uuid: String::new(),
+            spec: spec.clone(),
+            enabled_at: None,
+            disable_reason: None,
+            created_at: self.clock.now(),
+        }
+    }
+
     /// Asks for a candidate and reads what is there. It has the address that answered from then on.
-    async fn see(&self, asked: &mut Candidate, look: &mut Look) -> (Seen, Option<Exchange>) {
+    async fn see(
+        &self,
+        asked: &mut Candidate,
+        whose: &Source,
+        look: &mut Look,
+    ) -> (Seen, Option<Exchange>) {
         let nothing = |(why, reached)| (Seen::Nothing { why, reached }, None);
-        let answer = match self.fetch(asked, look).await {
+        let answer = match self.fetch(asked, whose, look).await {
             Ok(answer) => answer,
             Err(failed) => return nothing(failed),
         };
@@ -145,16 +166,16 @@ impl Scout {
         (seen, Some(answer))
     }
 
-    async fn fetch(&self, asked: &mut Candidate, look: &mut Look) -> Asked {
+    async fn fetch(&self, asked: &mut Candidate, whose: &Source, look: &mut Look) -> Asked {
         let cannot = |error: &dyn std::fmt::Display| (error.to_string(), false);
         let mut url = web::parse(&asked.url).map_err(|error| cannot(&error))?;
         for _ in 0..=self.house.max_redirects {
             self.guard.check_url(&url).map_err(|error| cannot(&error))?;
-            let rules = self.rules(&url, look).await?;
+            let rules = self.rules(&url, whose, look).await?;
             if !rules.allows(&self.house.robots_agent, &web::path_and_query(&url)) {
                 return Err((format!("robots.txt disallows {url}"), true));
             }
-            let answer = self.request(&url, Kind::Probe, look).await?;
+            let answer = self.request(&url, Kind::Probe, whose, look).await?;
             let target = answer.headers.text("location");
             let target = target.filter(|_| (300..=399).contains(&answer.status));
             let Some(target) = target.and_then(|target| web::join(&url, &target).ok()) else {
@@ -177,7 +198,12 @@ impl Scout {
 
     /// The rules of an address's origin; without a robots.txt everything is allowed, and without an
     /// answer nothing is.
-    async fn rules(&self, url: &Url, look: &mut Look) -> Result<Arc<Robots>, (String, bool)> {
+    async fn rules(
+        &self,
+        url: &Url,
+        whose: &Source,
+        look: &mut Look,
+    ) -> Result<Arc<Robots>, (String, bool)> {
         let origin = web::origin(url);
         if let Some(rules) = locked(&self.robots).get(&origin) {
             return Ok(Arc::clone(rules));
@@ -185,7 +211,7 @@ impl Scout {
         let mut at = web::robots_url(url);
         let mut rules = Robots::default();
         for _ in 0..=self.house.max_redirects {
-            let answer = self.request(&at, Kind::Robots, look).await?;
+            let answer = self.request(&at, Kind::Robots, whose, look).await?;
             let target = answer.headers.text("location");
             let target = target.filter(|_| (300..=399).contains(&answer.status));
             if let Some(target) = target.and_then(|target| web::join(&at, &target).ok()) {
@@ -216,16 +242,20 @@ impl Scout {
     }
 
     /// One request in its host's turn: nobody else of us asks the host meanwhile, or within its pause.
-    async fn request(&self, url: &Url, kind: Kind, look: &mut Look) -> Asked {
+    async fn request(&self, url: &Url, kind: Kind, whose: &Source, look: &mut Look) -> Asked {
         let host = web::host(url);
         let turn = Arc::clone(locked(&self.turns).entry(host.clone()).or_default());
         let mut free_at = turn.lock().await;
         self.clock.sleep_until(free_at.unwrap_or_default()).await;
         let known = self.take_host(&host, *free_at).await?;
         *look.requests.entry(host.clone()).or_default() += 1;
-        let answer = self.client.get(url, kind, &Validators::default(), None, self.timeout).await;
+        // robots.txt belongs to no source: nobody's secrets go there.
+        let source = Some(whose).filter(|_| kind != Kind::Robots);
+        let none = Validators::default();
+        let answer = self.client.get(url, kind, &none, source, self.timeout).await;
         let asks = self.rules_of(url.as_str()).crawl_delay(&self.house.robots_agent);
-        let next = self.clock.now().after(asks.unwrap_or(self.delay));
+        let pause = asks.or(whose.spec.rate_limit).unwrap_or(self.delay);
+        let next = self.clock.now().after(pause);
         *free_at = Some(next);
         if known {
             self.hold(&host, next).await?;
@@ -281,4 +311,28 @@ fn newest(body: &[u8], content_type: Option<&str>, url: &Url) -> (Vec<Entry>, Ve
     entries.sort_by_key(|entry| std::cmp::Reverse(date(entry)));
     entries.truncate(SHOWN);
     (entries, times)
+}
+
+/// Has the home pages looked at of sources that came in while nobody looked. How many those are.
+pub(super) async fn begin(config: &Config, store: &dyn Store) -> Result<u64, AppError> {
+    if !config.discovery.enabled {
+        return Ok(0);
+    }
+    let searches = store.discoveries().await?;
+    let begun: HashSet<SourceId> = searches.into_iter().map(|(source, _)| source).collect();
+    let sources = store.sources().await?.into_iter();
+    let wanting = sources.filter(|it| it.enabled() && it.spec.seeks_channels());
+    let probes = wanting.filter(|it| !begun.contains(&it.id)).map(|source| NewTask {
+        url: source.spec.url,
+        kind: Kind::Probe,
+        origin: Origin::Manual,
+        source: Some(source.id),
+        base_priority: source.spec.priority,
+        depth: 0,
+        redirects: 0,
+        parent: None,
+        not_before: None,
+        refetch: None,
+    });
+    Ok(store.submit(probes.collect()).await?.new)
 }

@@ -193,6 +193,14 @@ impl NewSource {
         }
     }
 
+    /// Whether it names no channels and wants some to be found.
+    #[must_use]
+    pub fn seeks_channels(&self) -> bool {
+        let names_none = self.feed_urls.is_empty() && self.sitemap_urls.is_empty();
+        let by_feed = self.website.is_none() && self.ingestion_mode == IngestionMode::Feed;
+        names_none && by_feed && self.discover
+    }
+
     /// From now on it is polled like this.
     pub const fn set_polling(&mut self, polling: Polling) {
         (self.poll_interval, self.poll_policy) = (polling.interval, polling.policy);

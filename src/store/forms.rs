@@ -11,8 +11,8 @@ use crate::db::DbError;
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
     Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, Evidence, FetchId,
-    IngestionMode, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Revision,
-    Source, SourceId, Ts, UrlHash, Warned,
+    Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Revision, Source, SourceId,
+    Ts, UrlHash, Warned,
 };
 
 /// How hard article texts are compressed.
@@ -173,12 +173,8 @@ pub(super) fn channels(new: &NewSource, source: SourceId, discover: bool) -> Vec
         not_before: None,
         refetch: None,
     };
-    if new.feed_urls.is_empty() && new.sitemap_urls.is_empty() {
-        let looks = discover
-            && new.discover
-            && new.website.is_none()
-            && new.ingestion_mode == IngestionMode::Feed;
-        return looks.then(|| channel(Kind::Probe, &new.url)).into_iter().collect();
+    if discover && new.seeks_channels() {
+        return vec![channel(Kind::Probe, &new.url)];
     }
     let feeds = new.feed_urls.iter().map(|url| channel(Kind::Feed, url));
     feeds.chain(new.sitemap_urls.iter().map(|url| channel(Kind::Sitemap, url))).collect()

@@ -140,3 +140,18 @@ async fn a_feed_that_is_followed_already_is_found_without_a_request() {
     let news = u64::from(publisher.has(Channel::NewsSitemap));
     assert_eq!(world.newsroom.counters().requests, before + 1 + news, "the home page alone");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_in_while_nobody_looked_is_looked_at_by_the_next_engine() {
+    let mut world = World::new(1, 2).await;
+    world.config.discovery.enabled = false;
+    world.reopen().await;
+    let home = world.newsroom.publishers()[0].url("/");
+    world.store.add_source(NewSource::new("later", home)).await.unwrap();
+    world.run_once().await;
+    assert_eq!(world.newsroom.counters().requests, 0, "nobody looks");
+    world.config.discovery.enabled = true;
+    world.run_once().await;
+    let (source, _) = world.store.source("later").await.unwrap();
+    assert_eq!(source.spec.feed_urls.len(), 1);
+}

@@ -42,7 +42,7 @@ pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     for url in &args.urls {
         context.out.note(&format!("looking at {}", text::one_line(url)));
         let around = spec.discover && config.discovery.enabled;
-        looks.push(scout.look(url.trim(), around).await);
+        looks.push(scout.look(url.trim(), around, &spec).await);
     }
     let spec = found(spec, args, &looks)?;
     context.out.note(&shown(&looks, context));

@@ -102,11 +102,11 @@ pub(super) async fn run(
 async fn look(scout: &Scout, new: &NewSource, config: &Config) -> Look {
     let named: Vec<&String> = new.feed_urls.iter().chain(&new.sitemap_urls).collect();
     if named.is_empty() {
-        return scout.look(&new.url, new.discover && config.discovery.enabled).await;
+        return scout.look(&new.url, new.discover && config.discovery.enabled, new).await;
     }
     let mut all = Look::default();
     for url in named {
-        let mut one = scout.look(url, false).await;
+        let mut one = scout.look(url, false, new).await;
         all.search.found.append(&mut one.search.found);
         all.search.tried.append(&mut one.search.tried);
         all.rights.and(one.rights);
