@@ -35,7 +35,7 @@ use crate::frontier::postgres::PgFrontier;
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Adopted, Rules};
 use crate::handle::probe::Search;
-use crate::handle::{House, Refetching, Validation};
+use crate::handle::{External, House, Refetching, Spidering, Validation};
 use crate::model::{Lane, PollPolicy, RefetchPolicy};
 use crate::schedule::Policy;
 use crate::sinks::{self, Sink};
@@ -419,6 +419,17 @@ fn house(config: &Config) -> House {
             requests: config.discovery.max_requests,
             time: config.discovery.time_limit.duration(),
             again: config.discovery.retry.duration(),
+        },
+        spider: Spidering {
+            max_depth: config.spider.max_depth,
+            max_pages: config.spider.max_pages,
+            max_page_number: config.spider.max_page_number,
+            min_interval: config.spider.min_interval.duration(),
+            external: match config.spider.external_links {
+                config::External::Candidate => External::Candidate,
+                config::External::Submit => External::Submit,
+                config::External::Ignore => External::Ignore,
+            },
         },
     }
 }

@@ -14,6 +14,7 @@ mod network;
 mod pages;
 mod reference;
 mod show;
+mod spider;
 mod validate;
 mod values;
 
@@ -34,6 +35,7 @@ pub use network::{HostPattern, Network, Resolve};
 pub use pages::{Check, Refetch, RefetchPolicy, Validation};
 pub use reference::reference;
 pub use show::{show, show_json};
+pub use spider::{External, Spider};
 pub use validate::{check_proxy, validate};
 pub use values::{BadValue, Size, Span};
 
@@ -55,6 +57,7 @@ pub struct Config {
     pub validation: Validation,
     pub refetch: Refetch,
     pub sitemap: Sitemap,
+    pub spider: Spider,
     pub archive: Archive,
     pub retention: Retention,
     /// Who gets the events: one section `[sinks.NAME]` for each sink. Sinks named in a file replace
@@ -354,6 +357,7 @@ impl Default for Config {
             validation: Validation::default(),
             refetch: Refetch::default(),
             sitemap: Sitemap::default(),
+            spider: Spider::default(),
             archive: Archive::default(),
             retention: Retention::default(),
             sinks: BTreeMap::from([("ndjson".to_owned(), ndjson)]),

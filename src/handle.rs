@@ -7,6 +7,7 @@
 mod article;
 mod feed;
 mod identity;
+mod listing;
 mod moved;
 mod poll;
 pub mod probe;
@@ -26,8 +27,9 @@ use crate::model::{
     Ask, Code, EventKind, FetchId, HostAdvice, Kind, Known, Lease, NewEvent, NewTask, Next,
     Outcome, Response, Ts, UrlHash, Validators,
 };
-use crate::schedule::Policy;
+use crate::schedule::{Decision, Policy};
 pub use article::evidence;
+pub use listing::{External, Spidering};
 pub use refetch::Refetching;
 pub use robots::{Ruling, robots_of, robots_rules};
 pub use validate::Validation;
@@ -71,6 +73,8 @@ pub struct House {
     pub refetch: Refetching,
     /// How far the search for a source's channels goes.
     pub search: probe::Search,
+    /// How far the spider walks.
+    pub spider: Spidering,
 }
 
 /// What a fetch brought.
@@ -118,6 +122,7 @@ enum What {
     Robots(robots::Read),
     Feed(Box<feed::Read>, Carried),
     Sitemap(Box<sitemap::Read>, Carried),
+    Listing(Box<listing::Read>, Carried),
     Page(Box<article::Read>, Carried),
     Probe(Box<probe::Read>, Carried),
     Elsewhere(Url, usize),
@@ -158,7 +163,7 @@ struct Carried {
 pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
     let task = &lease.task;
     let mut ask = Ask::default();
-    if matches!(task.kind, Kind::Feed | Kind::Sitemap) {
+    if matches!(task.kind, Kind::Feed | Kind::Sitemap | Kind::Listing) {
         ask.feed = Some(task.id);
         ask.siblings = task.source.filter(|_| task.kind == Kind::Feed);
     }
@@ -237,10 +242,7 @@ fn read_answer(
             What::Sitemap(Box::new(read), carried)
         }),
         Kind::Article => article::read(response, &body, house).map(|read| {
-            ask.evidence = Some(lease.task.url_hash);
-            let url = web::parse(&carried.final_url).ok();
-            ask.robots = url.as_ref().map(web::origin);
-            ask.frame_of = url.as_ref().map(web::host);
+            article::asks(lease, &carried, ask);
             What::Page(Box::new(read), carried)
         }),
         Kind::Probe => probe::read(lease, response, &body, house).map(|read| {
@@ -249,7 +251,17 @@ fn read_answer(
             ask.leads = read.leads();
             What::Probe(Box::new(read), carried)
         }),
-        Kind::Robots | Kind::Listing | Kind::Archive | Kind::Enclosure => {
+        Kind::Listing => listing::read(lease, response, &body, house).map(|found| match found {
+            listing::Found::Links(read) => {
+                read.asks(lease, ask);
+                What::Listing(read, carried)
+            }
+            listing::Found::Article(read) => {
+                article::asks(lease, &carried, ask);
+                What::Page(read, carried)
+            }
+        }),
+        Kind::Robots | Kind::Archive | Kind::Enclosure => {
             Err((Code::Internal, format!("no handler for {kind} tasks")))
         }
     };
@@ -279,6 +291,7 @@ pub fn decide(lease: &Lease, parsed: Parsed, known: &Known, at: Ts, house: &Hous
         What::Sitemap(read, carried) => sitemap::decide(lease, &read, carried, known, at, house),
         What::Probe(read, carried) => probe::decide(lease, *read, carried, fetch, known, at, house),
         What::Elsewhere(target, hops) => leads_on(lease, &target, hops, known, at, house),
+        What::Listing(read, carried) => listing::decide(lease, &read, carried, known, at, house),
         What::Page(read, carried) => {
             article::decide(lease, &read, carried, fetch, known, at, house)
         }
@@ -350,7 +363,15 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
         (plan, Some(fact), events)
     } else {
         let attempts = u32::from(task.retry_count) + 1;
-        (house.policy.retry_page(task.id, at, code, attempts, told), None, Vec::new())
+        let retry = house.policy.retry_page(task.id, at, code, attempts, told);
+        // A page that is all of its source is never given up for a failure that may pass.
+        let direct = refetch::of_direct(lease, house).filter(|_| code.is_transient());
+        let later = direct.map(|wait| Decision {
+            at: at.after(wait),
+            interval: wait,
+            reason: "its source has no other page".to_owned(),
+        });
+        (retry.or(later), None, Vec::new())
     };
     if task.kind == Kind::Probe && (plan.is_none() || !probe::is_patient(lease, code)) {
         return probe::given_up(lease, failure, known, at, house);

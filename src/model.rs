@@ -31,7 +31,7 @@ pub use names::UnknownName;
 pub(crate) use names::named;
 pub use outcome::{
     Ask, AskedEntry, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, LinkedEntry,
-    Moved, Moving, Next, Outcome, RobotsFact, RobotsState, Verdict, Warned,
+    Moved, Moving, Next, Outcome, Outside, RobotsFact, RobotsState, Verdict, Warned,
 };
 pub use secret::{Secret, SecretUrl};
 pub use source::{

@@ -168,7 +168,12 @@ impl Policy {
 
     /// The interval of a kind that nobody said anything about.
     const fn usual(&self, kind: Kind) -> Duration {
-        if matches!(kind, Kind::Feed) { self.feed_interval } else { self.sitemap_interval }
+        match kind {
+            Kind::Feed => self.feed_interval,
+            // A page has a shortest interval of its own, which is longer.
+            Kind::Listing => self.min_interval,
+            _ => self.sitemap_interval,
+        }
     }
 
     /// When to poll again after a poll that went well, and what is remembered from now on.

@@ -132,6 +132,21 @@ pub struct ChannelState {
     pub warnings: Vec<Warned>,
 }
 
+/// A host that pages of a source link to, and that may be worth following itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutsideHost {
+    /// The host.
+    pub host: String,
+    /// The first link to it that was seen.
+    pub url: String,
+    /// Links to it that were seen on pages, each time that these were read.
+    pub links: u64,
+    /// When the first one was seen.
+    pub first_seen: Ts,
+    /// When the last one was seen.
+    pub last_seen: Ts,
+}
+
 /// The price of a request, as it is kept for all who plan polls.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, serde::Deserialize)]
 pub struct PriceNote {
@@ -210,6 +225,9 @@ pub trait Store: Frontier {
 
     /// The source with this name or id, and its channels.
     async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError>;
+
+    /// Hosts that pages of a source link to and that are not its own, most links first.
+    async fn outside(&self, source: SourceId) -> Result<Vec<OutsideHost>, DbError>;
 
     /// Enables (no reason) or disables (with one) a source. Enabling also takes up channels that were
     /// given up or are only probed.

@@ -129,6 +129,14 @@ CREATE TABLE feed(
   items INTEGER NOT NULL DEFAULT 0,
   new_items INTEGER NOT NULL DEFAULT 0);
 
+-- Hosts that pages of a source link to and that are not its own: candidates for sources.
+CREATE TABLE outside(
+  source_id INTEGER NOT NULL, host TEXT NOT NULL,
+  url TEXT NOT NULL,               -- the first link to it
+  links INTEGER NOT NULL,          -- seen on pages, each time that they were read
+  first_seen INTEGER NOT NULL, last_seen INTEGER NOT NULL,
+  PRIMARY KEY(source_id, host)) WITHOUT ROWID;
+
 CREATE TABLE entry(
   row INTEGER PRIMARY KEY,
   id BLOB NOT NULL UNIQUE,
@@ -275,6 +283,7 @@ DROP TABLE host_prints;
 DROP TABLE article_text;
 DROP TABLE article;
 DROP TABLE entry;
+DROP TABLE outside;
 DROP TABLE feed;
 DROP TABLE robots;
 DROP TABLE fetch_state;

@@ -2,6 +2,7 @@
 
 mod access;
 mod add;
+mod candidates;
 mod diff;
 mod lists;
 mod rehearse;
@@ -58,6 +59,13 @@ pub(super) enum Command {
     },
     /// Shows a source and how its channels do
     Show {
+        /// The source's name or id
+        name: String,
+    },
+    /// Lists hosts that pages of a spidered source link to and that are not its own
+    ///
+    /// They may be worth following themselves. `spider.external_links` says what becomes of such links.
+    Candidates {
         /// The source's name or id
         name: String,
     },
@@ -209,6 +217,7 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         Command::List => show::list(context).await,
         Command::Status { all } => status::run(*all, context).await,
         Command::Show { name } => show::show(name, context).await,
+        Command::Candidates { name } => candidates::run(name, context).await,
         Command::Diff { name } => diff::run(name, context).await,
         Command::Import { file, rehearse } => lists::import(file, *rehearse, context).await,
         Command::Export => lists::export(context).await,

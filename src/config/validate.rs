@@ -30,6 +30,10 @@ pub fn validate(config: &Config) -> Vec<Problem> {
     found.within("validation.earliest_year", config.validation.earliest_year, 1..=9999);
     found.positive("refetch.interval", config.refetch.interval);
     found.within("refetch.times", config.refetch.times, 0..=1000);
+    found.within("spider.max_depth", config.spider.max_depth, -1..=100);
+    found.within("spider.max_pages", config.spider.max_pages, 1..=1_000_000);
+    found.within("spider.max_page_number", config.spider.max_page_number, 1..=100_000);
+    found.positive("spider.min_interval", config.spider.min_interval);
     found.archive(&config.archive);
     found.sinks(config);
     found.0

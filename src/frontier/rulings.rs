@@ -10,6 +10,8 @@ use crate::model::{Code, HostAdvice, Kind, Lane, Next, Refetch, State, Status, T
 const GRAVE_MS: i64 = 30 * 24 * 3_600 * 1_000;
 /// How long a recurring task that was over stays so when it is named again.
 const NAP_MS: i64 = 24 * 3_600 * 1_000;
+/// The same of a page that lists others: all pages of a site name the same ones.
+const LONG_NAP_MS: i64 = 7 * NAP_MS;
 
 /// The lane to serve: the one with the highest head, but polls take at most every second slot while
 /// pages wait. `tops` are the highest queued priorities by lane.
@@ -146,9 +148,10 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
             (rested && !finally).then_some(wish.at)
         }
         Status::Parked => wish.sourced.then_some(wish.at),
-        Status::Fetched if wish.kind.recurs() => {
+        Status::Fetched if wish.kind.recurs() && wish.refetch.is_none() => {
             // An index names all of its sitemaps each time.
-            let rested = known.fetched_at.is_some_and(|at| now.ms() - at >= NAP_MS);
+            let nap = if wish.kind == Kind::Listing { LONG_NAP_MS } else { NAP_MS };
+            let rested = known.fetched_at.is_some_and(|at| now.ms() - at >= nap);
             rested.then_some(wish.at)
         }
         Status::Fetched => {

@@ -7,15 +7,15 @@ use feedmill_formats::robots::Robots;
 use feedmill_formats::sketch::Sketch;
 use feedmill_formats::{sniff, url as web};
 
-use super::{Carried, Failure, House, fail, refetch, verdict};
+use super::{Carried, Failure, House, fail, listing, refetch, verdict};
 use crate::model::{
-    Article, ArticleFact, Code, FetchId, Kind, Known, Lease, NewEvent, NewTask, Next, Outcome,
+    Article, ArticleFact, Ask, Code, FetchId, Kind, Known, Lease, NewEvent, NewTask, Next, Outcome,
     Response, Ts, UrlHash, Verdict,
 };
 
 #[derive(Debug)]
 pub(super) struct Read {
-    html: String,
+    pub(super) html: String,
     /// What the answer's headers say about its use.
     rights: Rights,
 }
@@ -45,6 +45,14 @@ pub(super) fn read(
         return Err((Code::BadHtml, format!("fewer than {few} characters of markup")));
     }
     Ok(Read { html, rights: said_by_headers(response, house) })
+}
+
+/// What has to be known before a page can be read.
+pub(super) fn asks(lease: &Lease, carried: &Carried, ask: &mut Ask) {
+    ask.evidence = Some(lease.task.url_hash);
+    let url = web::parse(&carried.final_url).ok();
+    ask.robots = url.as_ref().map(web::origin);
+    ask.frame_of = url.as_ref().map(web::host);
 }
 
 fn said_by_headers(response: &Response, house: &House) -> Rights {
@@ -109,7 +117,16 @@ pub(super) fn decide(
                 NotArticle::Missing => Code::SoftNotFound,
                 NotArticle::TooLarge => Code::TooLarge,
             };
-            return fail(lease, &Failure::new(code, error.to_string()), known, at, house);
+            if lease.task.kind == Kind::Listing {
+                // It said that it is an article: it is no list to come back to.
+                return Outcome::new(code, Next::Dead { code }, error.to_string());
+            }
+            let failure = Failure::new(code, error.to_string());
+            let mut outcome = fail(lease, &failure, known, at, house);
+            if matches!(code, Code::Listing | Code::NotArticle) {
+                outcome.discovered.extend(listing::misjudged(lease, house));
+            }
+            return outcome;
         }
     };
     let mut rights = read.rights.clone();
@@ -160,7 +177,7 @@ pub(super) fn decide(
 /// Where the task goes whose article is kept: it is another task's when redirects led elsewhere.
 fn placed(lease: &Lease, id: UrlHash, url: &str, words: u32, at: Ts, house: &House) -> Outcome {
     let task = &lease.task;
-    if id == task.url_hash {
+    if id == task.url_hash && task.kind == Kind::Article {
         let next = refetch::after_reading(lease, at, house);
         return Outcome::new(Code::Ok, next, format!("{words} words"));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Carried, Failure, House};
+use super::{Carried, Failure, House, listing};
 use crate::model::{
     Class, Code, EventKind, FeedFact, FeedState, Health, Kind, Known, Lease, NewEvent, Next,
     Origin, PollPolicy, Task, Ts, Validators, Warned,
@@ -19,7 +19,7 @@ use crate::schedule::{
 const PROBE: Duration = Duration::from_hours(24);
 /// A sitemap that nobody declared is left alone after so long without a new page, until it is named
 /// again: those of past days are never taken away.
-const EXHAUSTED: Duration = Duration::from_hours(30 * 24);
+pub(super) const EXHAUSTED: Duration = Duration::from_hours(30 * 24);
 
 /// What a document brought.
 #[derive(Debug, Default)]
@@ -59,7 +59,11 @@ fn remembered(known: &Known) -> State {
 
 /// Whether a channel came by itself: an index, a robots.txt or a guess named it, not the operator.
 fn is_found(task: &Task) -> bool {
-    task.kind == Kind::Sitemap && task.origin != Origin::Manual
+    match task.kind {
+        Kind::Sitemap => task.origin != Origin::Manual,
+        Kind::Listing => task.depth > 0,
+        _ => false,
+    }
 }
 
 /// Whether the operator is to hear of a failure. Of a sitemap that was found that is not so when it
@@ -77,14 +81,16 @@ fn is_over(task: &Task, known: &Known, code: Code, disabled: bool) -> bool {
     is_found(task) && ((never && missing) || (disabled && (never || missing)))
 }
 
-fn poll<'a>(lease: &Lease, known: &Known, state: &'a State, at: Ts) -> Poll<'a> {
+fn poll<'a>(lease: &Lease, known: &Known, state: &'a State, at: Ts, house: &House) -> Poll<'a> {
     let spec = lease.source.as_ref().map(|source| &source.spec);
+    let listing = (lease.task.kind == Kind::Listing).then_some(house.spider.min_interval);
+    let (min, max) = spec.map_or((None, None), |spec| (spec.min_interval, spec.max_interval));
     Poll {
         task: lease.task.id,
         kind: lease.task.kind,
         explicit: spec.and_then(|spec| spec.poll_interval),
         policy: spec.and_then(|spec| spec.poll_policy),
-        limits: spec.map_or((None, None), |spec| (spec.min_interval, spec.max_interval)),
+        limits: (min.or(listing), max),
         due: lease.task.next_fetch_at,
         at,
         state,
@@ -102,9 +108,9 @@ pub(super) fn went_well(
     house: &House,
 ) -> Polled {
     let before = remembered(known);
-    let poll = poll(lease, known, &before, at);
+    let poll = poll(lease, known, &before, at, house);
     // What a sitemap told of first is only known once it was committed: it is learned one late.
-    let late = if lease.task.kind == Kind::Feed { 0 } else { known.feed.yielded };
+    let late = if lease.task.kind == Kind::Sitemap { known.feed.yielded } else { 0 };
     let found = Found {
         at: seconds(at),
         dated: brought.map_or(&[], |brought| brought.dated.as_slice()),
@@ -152,7 +158,7 @@ pub(super) fn went_well(
         heard: if new > 0 { heard(known) } else { known.feed.heard },
         ..known.feed.clone()
     };
-    let new_items = if lease.task.kind == Kind::Feed { new } else { 0 };
+    let new_items = if lease.task.kind == Kind::Sitemap { 0 } else { new };
     let fact = FeedFact { based_on: known.feed.version, state, items: found.items, new_items };
     Polled { decision, fact, events }
 }
@@ -187,7 +193,14 @@ pub(super) fn next(lease: &Lease, polled: &mut Polled, told: bool, at: Ts) -> Ne
     let last = polled.fact.state.schedule.as_deref().and_then(State::from_bytes);
     let last = last.map_or(0, |state| i64::from(state.last_item) * 1000);
     let quiet_since = Ts::from_ms(last).max(lease.task.discovered_at);
-    if told || !is_found(&lease.task) || at.since(quiet_since) < EXHAUSTED {
+    let quiet = at.since(quiet_since);
+    if !is_found(&lease.task) || (told && lease.task.kind == Kind::Sitemap) {
+        return Next::Again { at: polled.decision.at };
+    }
+    if lease.task.kind == Kind::Listing {
+        return listing::come_back(lease, polled, (quiet, last > 0), at);
+    }
+    if quiet < EXHAUSTED {
         return Next::Again { at: polled.decision.at };
     }
     polled.decision.reason = "no new page in 30 days: over until it is named again".to_owned();
@@ -204,7 +217,7 @@ pub(super) fn went_wrong(
 ) -> (Option<Decision>, FeedFact, Vec<NewEvent>) {
     let Failure { code, told: told_at, fresh, .. } = *failure;
     let before = remembered(known);
-    let poll = poll(lease, known, &before, at);
+    let poll = poll(lease, known, &before, at, house);
     let Failed { state, next } = house.policy.after_failure(&poll, code, told_at, fresh);
     let next = next.filter(|_| !is_over(&lease.task, known, code, state.disabled));
     let is_owed = is_owed(&lease.task, known, code);
@@ -237,7 +250,7 @@ pub(super) fn went_wrong(
 /// When to look again at a channel that another address answers for.
 pub(super) fn elsewhere(lease: &Lease, at: Ts, house: &House) -> Ts {
     let (known, state) = (Known::default(), State::default());
-    let poll = Poll { policy: Some(PollPolicy::Fixed), ..poll(lease, &known, &state, at) };
+    let poll = Poll { policy: Some(PollPolicy::Fixed), ..poll(lease, &known, &state, at, house) };
     let found = Found { at: seconds(at), ..Found::default() };
     house.policy.next_poll(&poll, &found, &Hints { conditional: true, ..Hints::default() }).1.at
 }

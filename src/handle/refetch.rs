@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::House;
-use crate::model::{Lease, Next, Refetch, RefetchPolicy, Ts};
+use crate::model::{Lease, Next, Refetch, RefetchPolicy, Ts, Website};
 
 /// The policy where a source has none, and its limits.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +24,21 @@ fn policy(lease: &Lease, house: &House) -> RefetchPolicy {
     own.unwrap_or(house.refetch.policy)
 }
 
+/// How often a page is read that is all of its source: as often as a channel would be polled.
+pub(super) fn of_direct(lease: &Lease, house: &House) -> Option<Duration> {
+    let spec = &lease.source.as_ref()?.spec;
+    let is_home = spec.website == Some(Website::Direct) && lease.task.depth == 0;
+    let interval = spec.poll_interval.or(spec.min_interval).unwrap_or(house.policy.feed_interval);
+    (is_home && lease.task.url == spec.url).then(|| {
+        interval.max(house.policy.min_interval).min(house.policy.max_interval.max(interval))
+    })
+}
+
 /// Where a page goes that was read, or that did not change.
 pub(super) fn after_reading(lease: &Lease, at: Ts, house: &House) -> Next {
+    if let Some(interval) = of_direct(lease, house) {
+        return Next::Again { at: at.after(interval) };
+    }
     let Refetching { interval, times, .. } = house.refetch;
     if policy(lease, house) == RefetchPolicy::Interval && lease.task.fetch_count < times {
         Next::Again { at: at.after(interval) }

@@ -13,6 +13,7 @@ use crate::model::{
 use crate::model::{FeedState, RefetchPolicy};
 
 mod identity;
+mod listings;
 mod moves;
 mod outcomes;
 mod pages;
@@ -51,6 +52,13 @@ fn house() -> House {
         validation: Validation::default(),
         refetch: Refetching { policy: RefetchPolicy::Never, interval: 24 * HOUR, times: 2 },
         search: probe::Search { requests: 20, time: HOUR, again: 168 * HOUR },
+        spider: super::Spidering {
+            max_depth: 3,
+            max_pages: 100,
+            max_page_number: 50,
+            min_interval: HOUR,
+            external: super::External::Candidate,
+        },
     }
 }
 

@@ -59,10 +59,10 @@ impl NewEvent {
     pub fn given_up(task: &Task, code: Code, reason: &str) -> Vec<Self> {
         let kinds: &[EventKind] = match (task.kind, code) {
             (Kind::Article, _) => &[EventKind::ArticleFailed],
-            (Kind::Feed | Kind::Sitemap, Code::Gone) => {
+            (Kind::Feed | Kind::Sitemap | Kind::Listing, Code::Gone) => {
                 &[EventKind::FeedGone, EventKind::SourceDisabled]
             }
-            (Kind::Feed | Kind::Sitemap, _) => &[EventKind::SourceDisabled],
+            (Kind::Feed | Kind::Sitemap | Kind::Listing, _) => &[EventKind::SourceDisabled],
             _ => &[],
         };
         let told = |kind: &EventKind| Self {

@@ -28,6 +28,12 @@ pub struct Ask {
     pub discovery: Option<SourceId>,
     /// What these addresses, and those that the search has left, are known as.
     pub leads: Vec<String>,
+    /// Which of these pages are known: the host and the identity of each.
+    pub pages: Vec<(String, UrlHash)>,
+    /// How many pages of this source the spider walks.
+    pub walked_by: Option<SourceId>,
+    /// How many articles the pages of this source's list have that come before one at this depth.
+    pub listed_before: Option<(SourceId, u16)>,
 }
 
 /// An entry that may be known, and what it may be known by otherwise.
@@ -64,6 +70,12 @@ pub struct Known {
     pub discovery: Option<Discovery>,
     /// Addresses that the poll lane knows already.
     pub leads: HashMap<String, LeadState>,
+    /// Pages that are known, of those that were asked for.
+    pub pages: HashSet<UrlHash>,
+    /// Pages of the source that the spider walks.
+    pub walked: u32,
+    /// Articles on earlier pages of the list.
+    pub listed: u32,
 }
 
 /// What is known of an entry.
@@ -371,8 +383,21 @@ pub struct Outcome {
     pub discovery: Option<DiscoveryFact>,
     /// The requests made, the last one first asked for by the outcome.
     pub fetches: Vec<FetchRecord>,
+    /// Hosts that pages of the source link to and that are not its own.
+    pub outside: Vec<Outside>,
     /// Facts for the log that no row stands for.
     pub events: Vec<NewEvent>,
+}
+
+/// A host that a page links to and that may be worth following.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// The host.
+    pub host: String,
+    /// The first link to it.
+    pub url: String,
+    /// Links to it on the page.
+    pub links: u32,
 }
 
 impl Outcome {
@@ -396,6 +421,7 @@ impl Outcome {
             moved: None,
             discovery: None,
             fetches: Vec::new(),
+            outside: Vec::new(),
             events: Vec::new(),
         }
     }

@@ -11,8 +11,8 @@ use crate::db::DbError;
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
     Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, Evidence, FetchId,
-    Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Revision, Source, SourceId,
-    Ts, UrlHash, Warned,
+    IngestionMode, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Revision,
+    Source, SourceId, Ts, UrlHash, Warned, Website,
 };
 
 /// How hard article texts are compressed.
@@ -177,7 +177,15 @@ pub(super) fn channels(new: &NewSource, source: SourceId, discover: bool) -> Vec
         return vec![channel(Kind::Probe, &new.url)];
     }
     let feeds = new.feed_urls.iter().map(|url| channel(Kind::Feed, url));
-    feeds.chain(new.sitemap_urls.iter().map(|url| channel(Kind::Sitemap, url))).collect()
+    let sitemaps = new.sitemap_urls.iter().map(|url| channel(Kind::Sitemap, url));
+    let home = match (&new.website, new.ingestion_mode) {
+        (Some(Website::Direct), _) => Some(Kind::Article),
+        (Some(Website::List { .. }), _) | (None, IngestionMode::Spider | IngestionMode::Both) => {
+            Some(Kind::Listing)
+        }
+        (None, IngestionMode::Feed) => None,
+    };
+    feeds.chain(sitemaps).chain(home.map(|kind| channel(kind, &new.url))).collect()
 }
 
 /// The addresses of a look-up that the poll lane may know: those asked for, and what a search has left.

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
-    PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
+    OutsideHost, PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
     forms::{PRICE, to_json},
 };
 use crate::db::postgres::{LOGGED, WORK, run};
@@ -130,6 +130,10 @@ impl Store for PgStore {
 
     async fn channels(&self) -> Result<Vec<ChannelState>, DbError> {
         sources::channels(&self.db.client().await?, None).await
+    }
+
+    async fn outside(&self, source: SourceId) -> Result<Vec<OutsideHost>, DbError> {
+        sources::outside(&self.db.client().await?, source).await
     }
 
     async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError> {

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
-    PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
+    OutsideHost, PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
@@ -100,6 +100,10 @@ impl Store for SqliteStore {
 
     async fn channels(&self) -> Result<Vec<ChannelState>, DbError> {
         self.db.read(|conn| sources::channels(conn, None)).await
+    }
+
+    async fn outside(&self, source: SourceId) -> Result<Vec<OutsideHost>, DbError> {
+        self.db.read(move |conn| sources::outside(conn, source)).await
     }
 
     async fn source(&self, name: &str) -> Result<(Source, Vec<ChannelState>), SourceError> {

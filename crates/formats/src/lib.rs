@@ -18,6 +18,7 @@ pub mod sitemap;
 pub mod sketch;
 pub mod sniff;
 pub mod url;
+pub mod walk;
 pub mod wall;
 pub mod warc;
 mod xml;

@@ -122,9 +122,10 @@ pub(crate) async fn resume(
 
 /// What an operator who adds or enables a source wants back: channels of it that were given up, and
 /// pages of its channels that were set aside when their source was removed.
-const REVIVED: &str = "SELECT id FROM task WHERE source_id = $1 AND kind IN (2, 3) AND status = 2
+const REVIVED: &str = "SELECT id FROM task WHERE source_id = $1 AND status = 2
+      AND (kind IN (2, 3) OR (kind = 4 AND depth = 0))
     UNION SELECT o.id FROM task c JOIN task o ON o.parent_id = c.id
-    WHERE c.source_id = $1 AND c.kind IN (2, 3) AND o.status = 3 AND o.source_id IS NULL";
+    WHERE c.source_id = $1 AND c.kind IN (2, 3, 4) AND o.status = 3 AND o.source_id IS NULL";
 
 /// Takes those up again, in a transaction of its own; whether a channel was among them.
 pub(crate) async fn revive(db: &PgDb, source: SourceId) -> Result<bool, DbError> {

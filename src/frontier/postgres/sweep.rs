@@ -75,7 +75,7 @@ async fn choose(
             kind: place.kind,
             status: place.status,
             leased: row.try_get(7)?,
-            channel: declared && matches!(place.kind, Kind::Feed | Kind::Sitemap),
+            channel: declared && matches!(place.kind, Kind::Feed | Kind::Sitemap | Kind::Listing),
             wanted: row.try_get(9)?,
         };
         if act.may(&task) {

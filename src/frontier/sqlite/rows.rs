@@ -414,12 +414,14 @@ pub(crate) fn resume(conn: &Connection, source: SourceId, now: Ts) -> Result<(),
 /// channel.
 pub(crate) fn revive(conn: &Connection, source: SourceId, now: Ts) -> Result<bool, DbError> {
     let mut channels = conn.prepare(
-        "SELECT id, status FROM task WHERE source_id = ?1 AND lane = 0 AND kind IN (?2, ?3)",
+        "SELECT id, status FROM task WHERE source_id = ?1 AND lane = 0
+           AND (kind IN (?2, ?3) OR (kind = ?4 AND depth = 0))",
     )?;
     let channels: Vec<(i64, i64)> = channels
-        .query_map((source.0, Kind::Feed.number(), Kind::Sitemap.number()), |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })?
+        .query_map(
+            (source.0, Kind::Feed.number(), Kind::Sitemap.number(), Kind::Listing.number()),
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?
         .collect::<Result<_, _>>()?;
     let mut orphans = conn
         .prepare("SELECT id FROM task WHERE parent_id = ?1 AND status = 3 AND source_id IS NULL")?;

@@ -103,7 +103,7 @@ fn choose(
         let kind = number("kind", row.get(4)?, Kind::from_number)?;
         let status = number("status", row.get(5)?, Status::from_number)?;
         let declared: bool = row.get(6)?;
-        let channel = declared && matches!(kind, Kind::Feed | Kind::Sitemap);
+        let channel = declared && matches!(kind, Kind::Feed | Kind::Sitemap | Kind::Listing);
         let leased = leased.contains(task);
         if act.may(&Swept { kind, status, leased, channel, wanted: row.get(7)? }) {
             chosen.push((place, status));

@@ -9,8 +9,8 @@ use std::collections::{BTreeSet, HashMap};
 use feedmill_formats::url as web;
 
 use super::keep::{
-    bury_entries, put_discoveries, put_entries, put_feeds, put_fetches, put_moved, put_robots,
-    see_again,
+    bury_entries, put_discoveries, put_entries, put_feeds, put_fetches, put_moved, put_outside,
+    put_robots, see_again,
 };
 use super::{article, log, prints};
 use crate::db::postgres::{Tx, rows};
@@ -188,6 +188,7 @@ async fn keep(
     let commits: Vec<&Commit> = live.iter().map(|one| &one.commit).collect();
     put_fetches(tx, &commits).await?;
     put_robots(tx, &commits, now).await?;
+    put_outside(tx, &commits, now).await?;
     put_feeds(tx, &commits, told_first).await?;
     put_discoveries(tx, &commits).await?;
     let mut entries = put_entries(tx, &commits, now).await?;

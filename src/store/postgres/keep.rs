@@ -1,6 +1,6 @@
 //! Keeping what outcomes tell: fetches, robots.txt, feeds, entries; a batch at a time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::read;
 use crate::db::DbError;
@@ -321,4 +321,39 @@ pub(super) async fn bury_entries(
         RETURNING id";
     let found = rows(tx, sql, &[&column(&gone, |id| id.0.as_slice()), &now.ms()]).await?;
     found.iter().map(|row| read::hash("entry", row, 0).map(EntryId)).collect()
+}
+
+/// Notes hosts that pages of sources link to.
+pub(super) async fn put_outside(tx: &Tx<'_>, commits: &[&Commit], now: Ts) -> Result<(), DbError> {
+    // One statement may touch a row once.
+    let mut seen: BTreeMap<(i64, &str), (&str, i64)> = BTreeMap::new();
+    for commit in commits {
+        let Some(source) = commit.lease.task.source else { continue };
+        for outside in &commit.outcome.outside {
+            let known = seen.entry((source.0, &outside.host)).or_insert((&outside.url, 0));
+            known.1 += i64::from(outside.links);
+        }
+    }
+    if seen.is_empty() {
+        return Ok(());
+    }
+    let seen: Vec<_> = seen.into_iter().collect();
+    run(
+        tx,
+        "INSERT INTO outside(source_id, host, url, links, first_seen, last_seen)
+         SELECT source_id, host, url, links, $5::bigint, $5::bigint
+         FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])
+           AS w(source_id, host, url, links)
+         ON CONFLICT (source_id, host) DO UPDATE SET links = outside.links + excluded.links,
+           last_seen = excluded.last_seen",
+        &[
+            &column(&seen, |((source, _), _)| *source),
+            &column(&seen, |((_, host), _)| clean(host)),
+            &column(&seen, |(_, (url, _))| clean(url)),
+            &column(&seen, |(_, (_, links))| *links),
+            &now.ms(),
+        ],
+    )
+    .await?;
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! What a handler asks, answered from one snapshot.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use deadpool_postgres::GenericClient;
 use tokio_postgres::IsolationLevel;
@@ -10,7 +10,7 @@ use super::read::{hash, maybe_hash};
 use crate::db::postgres::{clean, column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow};
-use crate::frontier::{Candidate, Rules};
+use crate::frontier::{Candidate, Rules, queue_key};
 use crate::model::{
     Ask, AskedEntry, Discovery, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry,
     Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts, UrlHash,
@@ -47,6 +47,15 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask, rules: &Rules) -> Result<Known,
         known.discovery = discovery(&tx, source).await?;
     }
     known.leads = leads(&tx, &forms::leads(ask, known.discovery.as_ref(), rules)).await?;
+    if !ask.pages.is_empty() {
+        known.pages = pages(&tx, &ask.pages, rules).await?;
+    }
+    if let Some(source) = ask.walked_by {
+        known.walked = walked(&tx, source).await?;
+    }
+    if let Some(asked) = ask.listed_before {
+        known.listed = listed(&tx, asked).await?;
+    }
     tx.commit().await?;
     Ok(known)
 }
@@ -102,6 +111,47 @@ async fn leads<C: GenericClient>(
         Ok((row.try_get(0)?, state))
     };
     found.iter().map(read).collect()
+}
+
+/// Which pages are known.
+async fn pages<C: GenericClient>(
+    client: &C,
+    asked: &[(String, UrlHash)],
+    rules: &Rules,
+) -> Result<HashSet<UrlHash>, DbError> {
+    let sql = "SELECT h.name, t.hash FROM unnest($1::text[], $2::bigint[]) AS a(name, hash)
+        JOIN host h ON h.name = a.name AND h.slot = 0
+        JOIN task t ON t.host_id = h.id AND t.lane = $3::bigint AND t.hash = a.hash";
+    let queue = |host: &str| queue_key(host, &rules.groups).to_owned();
+    let (queues, hashes) =
+        (column(asked, |(host, _)| queue(host)), column(asked, |(_, hash)| hash.head()));
+    let found = rows(client, sql, &[&queues, &hashes, &Lane::Page.number()]).await?;
+    let mut known: HashSet<(String, i64)> = HashSet::with_capacity(found.len());
+    for row in &found {
+        known.insert((row.try_get(0)?, int(row, 1)?));
+    }
+    let is_known = |host: &str, hash: &UrlHash| known.contains(&(queue(host), hash.head()));
+    Ok(asked.iter().filter(|(host, hash)| is_known(host, hash)).map(|(_, hash)| *hash).collect())
+}
+
+/// How many pages of a source are walked.
+async fn walked<C: GenericClient>(client: &C, source: SourceId) -> Result<u32, DbError> {
+    let sql = "SELECT count(*) FROM task
+        WHERE source_id = $1 AND lane = 0 AND kind = $2::bigint";
+    let row = first(client, sql, &[&source.0, &Kind::Listing.number()]).await?;
+    row.map_or(Ok(0), |row| narrow("count", &row, 0))
+}
+
+/// How many articles the pages of a list have that come before one.
+async fn listed<C: GenericClient>(
+    client: &C,
+    (source, depth): (SourceId, u16),
+) -> Result<u32, DbError> {
+    let sql = "SELECT coalesce(sum(f.items), 0)::bigint FROM task t JOIN feed f ON f.task_id = t.id
+        WHERE t.source_id = $1 AND t.lane = 0 AND t.kind = $2::bigint AND t.depth < $3::bigint";
+    let given = (Kind::Listing.number(), i64::from(depth));
+    let row = first(client, sql, &[&source.0, &given.0, &given.1]).await?;
+    row.map_or(Ok(0), |row| narrow("count", &row, 0))
 }
 
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {

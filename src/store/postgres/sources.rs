@@ -14,8 +14,8 @@ use crate::frontier::{Rules, admit};
 use crate::model::{
     Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts, new_uuid,
 };
-use crate::store::ChannelState;
 use crate::store::forms::{channels as tasks_of, switched, to_spec, warnings};
+use crate::store::{ChannelState, OutsideHost};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) async fn add(
@@ -97,12 +97,33 @@ pub(super) async fn channels<C: GenericClient>(
            coalesce(f.failures, 0), coalesce(f.items, 0), x.last_error, x.reason, t.status,
            coalesce(f.health, 0), t.source_id, f.health_at, f.disabled_at, f.warnings
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
-         WHERE t.source_id BETWEEN $1 AND $2 AND t.lane = 0 AND t.kind IN ($3::bigint, $4::bigint)
+         WHERE t.source_id BETWEEN $1 AND $2 AND t.lane = 0
+           AND (t.kind IN ($3::bigint, $4::bigint) OR (t.kind = $5::bigint AND t.depth = 0))
          ORDER BY t.id",
-        &[&first, &last, &Kind::Feed.number(), &Kind::Sitemap.number()],
+        &[&first, &last, &Kind::Feed.number(), &Kind::Sitemap.number(), &Kind::Listing.number()],
     )
     .await?;
     found.iter().map(read_channel).collect()
+}
+
+/// Hosts that pages of a source link to, most links first.
+pub(super) async fn outside<C: GenericClient>(
+    client: &C,
+    source: SourceId,
+) -> Result<Vec<OutsideHost>, DbError> {
+    let sql = "SELECT host, url, links, first_seen, last_seen FROM outside WHERE source_id = $1
+        ORDER BY links DESC, host COLLATE \"C\"";
+    let found = rows(client, sql, &[&source.0]).await?;
+    let read = |row: &Row| {
+        Ok(OutsideHost {
+            host: row.try_get(0)?,
+            url: row.try_get(1)?,
+            links: narrow("count", row, 2)?,
+            first_seen: Ts::from_ms(int(row, 3)?),
+            last_seen: Ts::from_ms(int(row, 4)?),
+        })
+    };
+    found.iter().map(read).collect()
 }
 
 fn read_channel(row: &Row) -> Result<ChannelState, DbError> {
@@ -223,6 +244,7 @@ pub(super) async fn remove(db: &PgDb, name: &str) -> Result<Option<Source>, DbEr
     for sql in [
         "UPDATE task SET source_id = NULL WHERE source_id = $1",
         "DELETE FROM task_source WHERE source_id = $1",
+        "DELETE FROM outside WHERE source_id = $1",
         "UPDATE article SET source_id = NULL WHERE source_id = $1",
         "DELETE FROM discovery WHERE source_id = $1",
         "DELETE FROM source WHERE id = $1",

@@ -10,8 +10,8 @@ use crate::frontier::sqlite::{
 };
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
-    DiscoveryFact, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord, NewEvent, RobotsFact,
-    SourceId, Task, TaskId, Ts, Verdict,
+    DiscoveryFact, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord, NewEvent, Outside,
+    RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
 use crate::store::forms::{PRICE, readdressed, to_json, warnings_note, with_channels};
 use crate::store::raw::to_index;
@@ -70,6 +70,9 @@ pub(super) fn commit(
     for fetch in &outcome.fetches {
         put_fetch(conn, fetch)?;
     }
+    if let Some(source) = lease.task.source {
+        put_outside(conn, source, &outcome.outside, now)?;
+    }
     if let Some(fact) = &outcome.robots {
         put_robots(conn, fact, &lease.task.host, now)?;
     }
@@ -127,6 +130,25 @@ fn put_fetch(conn: &Connection, fetch: &FetchRecord) -> Result<(), DbError> {
         raw.map(|raw| i64::try_from(raw.offset).unwrap_or(i64::MAX)),
         raw.map(|raw| i64::try_from(raw.length).unwrap_or(i64::MAX)),
     ])?;
+    Ok(())
+}
+
+/// Notes hosts that a page of a source links to.
+fn put_outside(
+    conn: &Connection,
+    source: SourceId,
+    seen: &[Outside],
+    now: Ts,
+) -> Result<(), DbError> {
+    let mut upsert = conn.prepare_cached(
+        "INSERT INTO outside(source_id, host, url, links, first_seen, last_seen)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?5)
+         ON CONFLICT(source_id, host) DO UPDATE SET links = links + excluded.links,
+           last_seen = excluded.last_seen",
+    )?;
+    for outside in seen {
+        upsert.execute((source.0, &outside.host, &outside.url, outside.links, now.ms()))?;
+    }
     Ok(())
 }
 

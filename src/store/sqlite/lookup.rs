@@ -1,13 +1,13 @@
 //! What a handler asks, answered from one snapshot.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::prints;
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
-use crate::frontier::{Candidate, Rules};
+use crate::frontier::{Candidate, Rules, queue_key};
 use crate::model::{
     Ask, AskedEntry, Discovery, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry,
     Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts, UrlHash,
@@ -33,6 +33,9 @@ pub(super) fn lookup(conn: &Connection, ask: &Ask, rules: &Rules) -> Result<Know
             .unwrap_or_default(),
         evidence: ask.evidence.map(|hash| evidence(conn, hash)).transpose()?.flatten(),
         leads: leads(conn, &forms::leads(ask, discovery.as_ref(), rules))?,
+        pages: pages(conn, ask, rules)?,
+        walked: ask.walked_by.map(|source| walked(conn, source)).transpose()?.unwrap_or_default(),
+        listed: ask.listed_before.map(|asked| listed(conn, asked)).transpose()?.unwrap_or_default(),
         discovery,
     })
 }
@@ -75,6 +78,37 @@ fn leads(conn: &Connection, asked: &[Candidate]) -> Result<HashMap<String, LeadS
         known.insert(lead.url.clone(), state);
     }
     Ok(known)
+}
+
+/// Which pages are known.
+fn pages(conn: &Connection, ask: &Ask, rules: &Rules) -> Result<HashSet<UrlHash>, DbError> {
+    let mut select = conn.prepare_cached(
+        "SELECT EXISTS(SELECT 1 FROM task t JOIN host h ON h.id = t.host_id
+         WHERE h.name = ?1 AND h.slot = 0 AND t.lane = ?2 AND t.hash = ?3)",
+    )?;
+    let mut known = HashSet::new();
+    for (host, hash) in &ask.pages {
+        let queue = queue_key(host, &rules.groups);
+        if select.query_row((queue, Lane::Page.number(), hash.head()), |row| row.get(0))? {
+            known.insert(*hash);
+        }
+    }
+    Ok(known)
+}
+
+/// How many pages of a source are walked.
+fn walked(conn: &Connection, source: SourceId) -> Result<u32, DbError> {
+    let sql = "SELECT count(*) FROM task WHERE source_id = ?1 AND lane = 0 AND kind = ?2";
+    let mut select = conn.prepare_cached(sql)?;
+    Ok(select.query_row((source.0, Kind::Listing.number()), |row| row.get(0))?)
+}
+
+/// How many articles the pages of a list have that come before one.
+fn listed(conn: &Connection, (source, depth): (SourceId, u16)) -> Result<u32, DbError> {
+    let sql = "SELECT coalesce(sum(f.items), 0) FROM task t JOIN feed f ON f.task_id = t.id
+        WHERE t.source_id = ?1 AND t.lane = 0 AND t.kind = ?2 AND t.depth < ?3";
+    let mut select = conn.prepare_cached(sql)?;
+    Ok(select.query_row((source.0, Kind::Listing.number(), depth), |row| row.get(0))?)
 }
 
 pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, DbError> {

@@ -9,8 +9,8 @@ use crate::frontier::{Rules, admit};
 use crate::model::{
     Code, Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts, new_uuid,
 };
-use crate::store::ChannelState;
 use crate::store::forms::{channels as tasks_of, switched, to_spec, warnings};
+use crate::store::{ChannelState, OutsideHost};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) fn add(
@@ -81,15 +81,35 @@ pub(super) fn channels(
            coalesce(f.failures, 0), coalesce(f.items, 0), x.last_error, x.reason, t.status,
            coalesce(f.health, 0), t.source_id, f.health_at, f.disabled_at, f.warnings
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
-         WHERE t.source_id BETWEEN ?1 AND ?2 AND t.lane = 0 AND t.kind IN (?3, ?4) ORDER BY t.id",
+         WHERE t.source_id BETWEEN ?1 AND ?2 AND t.lane = 0 AND t.kind IN (?3, ?4, ?5)
+           AND NOT (t.kind = ?5 AND t.depth > 0) ORDER BY t.id",
     )?;
     let (first, last) = source.map_or((0, i64::MAX), |source| (source.0, source.0));
-    let mut rows = select.query((first, last, Kind::Feed.number(), Kind::Sitemap.number()))?;
+    let [feed, sitemap, listing] = [Kind::Feed, Kind::Sitemap, Kind::Listing].map(Kind::number);
+    let mut rows = select.query((first, last, feed, sitemap, listing))?;
     let mut channels = Vec::new();
     while let Some(row) = rows.next()? {
         channels.push(read_channel(row)?);
     }
     Ok(channels)
+}
+
+/// Hosts that pages of a source link to, most links first.
+pub(super) fn outside(conn: &Connection, source: SourceId) -> Result<Vec<OutsideHost>, DbError> {
+    let mut select = conn.prepare(
+        "SELECT host, url, links, first_seen, last_seen FROM outside WHERE source_id = ?1
+         ORDER BY links DESC, host",
+    )?;
+    let found = select.query_map([source.0], |row| {
+        Ok(OutsideHost {
+            host: row.get(0)?,
+            url: row.get(1)?,
+            links: row.get(2)?,
+            first_seen: Ts::from_ms(row.get(3)?),
+            last_seen: Ts::from_ms(row.get(4)?),
+        })
+    })?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 fn read_channel(row: &Row<'_>) -> Result<ChannelState, DbError> {
@@ -175,6 +195,7 @@ pub(super) fn remove(conn: &Connection, name: &str) -> Result<Option<Source>, Db
     park(conn, source.id)?;
     conn.execute("UPDATE task SET source_id = NULL WHERE source_id = ?1", [source.id.0])?;
     conn.execute("DELETE FROM task_source WHERE source_id = ?1", [source.id.0])?;
+    conn.execute("DELETE FROM outside WHERE source_id = ?1", [source.id.0])?;
     conn.execute("UPDATE article SET source_id = NULL WHERE source_id = ?1", [source.id.0])?;
     conn.execute("DELETE FROM discovery WHERE source_id = ?1", [source.id.0])?;
     conn.execute("DELETE FROM source WHERE id = ?1", [source.id.0])?;

@@ -21,6 +21,7 @@ mod form;
 mod gates;
 mod jsonld;
 mod language;
+mod links;
 mod markdown;
 mod marks;
 mod metadata;
@@ -54,6 +55,7 @@ use crate::simhash::{simhash, words};
 use crate::url::{self, Url};
 
 pub use self::css::{Selector, SelectorError};
+pub use self::links::{Link, Links};
 pub use self::markdown::markdown;
 pub use self::selectors::Selectors;
 
