@@ -17,7 +17,9 @@ mod source;
 mod task;
 
 pub use access::{Access, Auth};
-pub use article::{Article, ArticleFact, ArticleId, ArticleRow, Change, Near, PastForm, Revision};
+pub use article::{
+    Article, ArticleFact, ArticleId, ArticleRow, Change, Near, PastForm, Reference, Revision,
+};
 pub use code::{Class, Code};
 pub use discovery::{Discovery, DiscoveryFact, FoundChannel, LeadState, Tried};
 pub use entry::{Enclosure, Entry, EntryFact, EntryId, EntryRow, Person};

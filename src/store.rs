@@ -23,8 +23,8 @@ use crate::frontier::{
 };
 use crate::model::{
     ArticleId, ArticleRow, Ask, Code, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord,
-    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PastForm, Revision, RobotsState,
-    Source, SourceChange, SourceId, Task, TaskId, Ts, Warned,
+    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PastForm, Reference, Revision,
+    RobotsState, Source, SourceChange, SourceId, Task, TaskId, Ts, Warned,
 };
 
 pub use events::EventFilter;
@@ -252,6 +252,9 @@ pub trait Store: Frontier {
     /// An article and all that tell the same with the same words, in the order in which we had
     /// them, [`MAX_COPIES`] at the most; nothing when there is no such article.
     async fn copies(&self, id: ArticleId) -> Result<Vec<ArticleRow>, DbError>;
+
+    /// All who told of these tasks, in the order in which they first did.
+    async fn references(&self, tasks: Vec<TaskId>) -> Result<Vec<Reference>, DbError>;
 
     /// All forms that an article has had, the first one first; nothing when there is no such article.
     async fn revisions(&self, id: ArticleId) -> Result<Vec<Revision>, DbError>;

@@ -80,10 +80,11 @@ CREATE INDEX task_orphan ON task(parent_id) WHERE source_id IS NULL;
 CREATE INDEX task_by_source ON task(source_id) WHERE source_id IS NOT NULL;
 CREATE INDEX task_channel ON task(source_id) WHERE lane = 0;
 
--- Sources beyond the owner that also gave a task.
+-- Who else told of a task, beside what its own row says. All pages of a source's site are one channel.
 CREATE TABLE task_source(
   task_id bigint NOT NULL, source_id bigint NOT NULL, first_seen bigint NOT NULL,
-  origin smallint NOT NULL, PRIMARY KEY(task_id, source_id));
+  channel_id bigint NOT NULL,      -- the feed or sitemap; 0 = the source's pages, or its operator
+  origin smallint NOT NULL, PRIMARY KEY(task_id, source_id, origin, channel_id));
 CREATE INDEX task_source_by_source ON task_source(source_id);
 
 CREATE TABLE queue(

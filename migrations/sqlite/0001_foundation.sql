@@ -69,10 +69,12 @@ CREATE INDEX task_parked ON task(parent_id) WHERE status = 3;
 CREATE INDEX task_by_source ON task(source_id) WHERE source_id IS NOT NULL;
 CREATE INDEX task_channel ON task(source_id) WHERE lane = 0;
 
--- Sources beyond the owner that also gave a task.
+-- Who else told of a task, beside what its own row says. All pages of a source's site are one channel.
 CREATE TABLE task_source(
   task_id INTEGER NOT NULL, source_id INTEGER NOT NULL, origin INTEGER NOT NULL,
-  first_seen INTEGER NOT NULL, PRIMARY KEY(task_id, source_id)) WITHOUT ROWID;
+  channel_id INTEGER NOT NULL,     -- the feed or sitemap; 0 = the source's pages, or its operator
+  first_seen INTEGER NOT NULL,
+  PRIMARY KEY(task_id, source_id, origin, channel_id)) WITHOUT ROWID;
 CREATE INDEX task_source_by_source ON task_source(source_id);
 
 CREATE TABLE queue(

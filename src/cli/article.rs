@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::out::Out;
 use super::{Context, Failure, text};
 use crate::config::Span;
-use crate::model::{Article, ArticleId, ArticleRow, Near, PastForm, Ts};
+use crate::frontier::{TaskFilter, queue_key};
+use crate::model::{Article, ArticleId, ArticleRow, Kind, Near, PastForm, Reference, TaskId, Ts};
 use crate::store::{ArticleFilter, Store};
 
 /// Lists and shows what was read
@@ -208,11 +209,50 @@ async fn show(wanted: &str, revision: Option<u32>, context: &Context) -> Result<
         article = ArticleRow { revision, article: read, content_hash, simhash, fetch, ..article };
         body = text;
     }
+    let told = told_of(&article, &*store).await?;
+    let (sources, categories) = Reference::gathered(&told);
     let mut value = json!(article);
     if let Some(fields) = value.as_object_mut() {
         fields.insert("text".to_owned(), json!(body));
+        fields.insert("sources".to_owned(), json!(sources));
+        fields.insert("categories".to_owned(), json!(categories));
+        fields.insert("references".to_owned(), json!(told));
     }
-    context.out.emit(&value, |_| format!("{}\n\n{}", head(&article), text::plain(&body)))
+    let now = context.clock.now();
+    context.out.emit(&value, |_| {
+        let told: String =
+            told.iter().map(|one| format!("\n{}", text::told_by(one, now))).collect();
+        format!("{}{told}\n\n{}", head(&article), text::plain(&body))
+    })
+}
+
+/// All who told of an article: under its own address, and under those that led there.
+async fn told_of(article: &ArticleRow, store: &dyn Store) -> Result<Vec<Reference>, Failure> {
+    let url = feedmill_formats::url::parse(&article.article.url).ok();
+    let rules = store.rules();
+    let filter = TaskFilter {
+        host: url
+            .map(|url| queue_key(&feedmill_formats::url::host(&url), &rules.groups).to_owned()),
+        hash: Some(article.id.head()),
+        limit: usize::MAX,
+        ..TaskFilter::default()
+    };
+    let own = store.list(filter).await?.into_iter().filter(|task| task.kind == Kind::Article);
+    let mut tasks: Vec<TaskId> = own.map(|task| task.id).collect();
+    if !tasks.contains(&article.task_id) {
+        tasks.push(article.task_id);
+    }
+    let mut told = store.references(tasks).await?;
+    // Of an address that others led to, only the first way there is one.
+    let mut seen = Vec::new();
+    told.retain(|one| {
+        let by = (one.source_id.clone(), one.origin, one.channel.clone());
+        !seen.contains(&by) && {
+            seen.push(by);
+            true
+        }
+    });
+    Ok(told)
 }
 
 /// The title and what else is known, each on a line of its own.

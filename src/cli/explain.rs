@@ -165,7 +165,8 @@ async fn address(what: &str, store: &dyn Store, context: &Context) -> Result<(),
     let mut found = Vec::new();
     for task in store.list(filter).await?.into_iter().filter(|task| task.url_hash == hash) {
         let fetches = store.fetches(task.id, REQUESTS).await?;
-        found.push((task, fetches));
+        let told = store.references(vec![task.id]).await?;
+        found.push((task, fetches, told));
     }
     if found.is_empty() {
         let message =
@@ -174,10 +175,18 @@ async fn address(what: &str, store: &dyn Store, context: &Context) -> Result<(),
     }
     let now = context.clock.now();
     let waits = Waits::of(&[what], store, now).await?;
-    let value: Vec<_> =
-        found.iter().map(|(task, fetches)| json!({ "task": task, "fetches": fetches })).collect();
+    let value: Vec<_> = found
+        .iter()
+        .map(
+            |(task, fetches, told)| json!({ "task": task, "fetches": fetches, "references": told }),
+        )
+        .collect();
     context.out.emit(&json!({ "tasks": value, "waits": waits.all() }), |_| {
-        let parts = found.iter().map(|(task, fetches)| of_task(task, fetches, &waits, now));
+        let parts = found.iter().map(|(task, fetches, told)| {
+            let told = told.iter().map(|one| text::told_by(one, now));
+            let head = of_task(task, fetches, &waits, now);
+            std::iter::once(head).chain(told).collect::<Vec<_>>().join("\n")
+        });
         parts.collect::<Vec<_>>().join("\n\n")
     })
 }
@@ -187,7 +196,7 @@ async fn of_host(state: HostState, store: &dyn Store, context: &Context) -> Resu
     let now = context.clock.now();
     let wait = Wait::of(&state, store, now).await?;
     let mut channels = Vec::new();
-    for kind in [Kind::Feed, Kind::Sitemap] {
+    for kind in [Kind::Feed, Kind::Sitemap, Kind::Listing] {
         let filter = TaskFilter {
             host: Some(state.name.clone()),
             kind: Some(kind),

@@ -1,6 +1,6 @@
 //! Numbers, times and foreign text as people read them. Pure.
 
-use crate::model::Ts;
+use crate::model::{Reference, Ts};
 
 /// Text that cannot move the cursor or change the terminal; line ends and tabs stay.
 pub(super) fn plain(text: &str) -> String {
@@ -81,6 +81,18 @@ fn span(seconds: u64) -> String {
         3_600..172_800 => format!("{}h", seconds / 3_600),
         _ => format!("{}d", seconds / 86_400),
     }
+}
+
+/// Who told of an address, and when first.
+pub(super) fn told_by(one: &Reference, now: Ts) -> String {
+    let channel = one.channel.as_deref().map_or_else(String::new, |url| format!(" at {url}"));
+    let source = match (&one.source, &one.category) {
+        (Some(name), Some(category)) => format!(" of {name} ({category})"),
+        (Some(name), None) => format!(" of {name}"),
+        (None, _) => String::new(),
+    };
+    let told = format!("{}{channel}{source}, {}", one.origin, when(one.first_seen, now));
+    format!("told by     {}", one_line(&told))
 }
 
 #[cfg(test)]

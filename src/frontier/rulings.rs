@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Act, Candidate, Counts, MAX_STRIKES, Stats};
-use crate::model::{Code, HostAdvice, Kind, Lane, Next, Refetch, State, Status, Ts};
+use crate::model::{Code, HostAdvice, Kind, Lane, Next, Origin, Refetch, State, Status, Ts};
 
 /// A dead task may be asked for again after this long, when it is submitted again.
 const GRAVE_MS: i64 = 30 * 24 * 3_600 * 1_000;
@@ -77,6 +77,34 @@ impl Strike {
         Self::PutOff(ended.after(Duration::from_millis(wait + wait * share / 2_048)))
     }
 }
+
+/// Who told of an address: a source, and by which of its channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Teller {
+    pub(super) source: i64,
+    pub(super) origin: Origin,
+    /// The feed or sitemap; 0 for the pages of the source, all of which are one channel, and for its
+    /// operator.
+    pub(super) channel: i64,
+}
+
+impl Teller {
+    /// Who told of a task whose row says this.
+    pub(super) fn new(source: i64, origin: Origin, parent: Option<i64>) -> Self {
+        let has_channels = matches!(origin, Origin::Feed | Origin::Sitemap);
+        Self { source, origin, channel: parent.filter(|_| has_channels).unwrap_or(0) }
+    }
+
+    /// Who tells of an address now.
+    pub(super) fn of(new: &Candidate) -> Option<Self> {
+        let parent = new.parent.map(|parent| parent.0);
+        new.source.map(|source| Self::new(source.0, new.origin, parent))
+    }
+}
+
+/// The channel in a task's own row, in both databases.
+pub(super) const CHANNEL: &str =
+    "CASE WHEN t.origin IN (0, 1) THEN coalesce(t.parent_id, 0) ELSE 0 END";
 
 /// What is kept of a task that is given again.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use feedmill_formats::rights::Rights;
 use feedmill_formats::sketch::Sketch;
 
-use super::{FetchId, SourceId, TaskId, Ts, UrlHash};
+use super::{FetchId, Origin, SourceId, TaskId, Ts, UrlHash};
 
 /// An article's identity is that of its address.
 pub type ArticleId = UrlHash;
@@ -123,6 +123,40 @@ pub struct Revision {
     pub change: Option<Change>,
     /// The fetch that brought it.
     pub fetch: Option<FetchId>,
+}
+
+/// One of those who told of an address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reference {
+    /// The source's name; `None` for a source that is gone, and for an operator without one.
+    pub source: Option<String>,
+    /// The source's public id.
+    pub source_id: Option<String>,
+    /// The label that its articles carry.
+    pub category: Option<String>,
+    /// What told of it: a feed, a sitemap, a page; `None` for an operator.
+    pub channel: Option<String>,
+    /// How it came.
+    pub origin: Origin,
+    /// When it first did.
+    pub first_seen: Ts,
+}
+
+impl Reference {
+    /// What all of them say, each once: the names of the sources, and their categories.
+    #[must_use]
+    pub fn gathered(told: &[Self]) -> (Vec<&str>, Vec<&str>) {
+        let mut sources: Vec<&str> = Vec::new();
+        let mut categories: Vec<&str> = Vec::new();
+        for one in told {
+            let named = [(&mut sources, &one.source), (&mut categories, &one.category)];
+            for (known, name) in named {
+                let new = name.as_deref().filter(|name| !known.contains(name));
+                known.extend(new);
+            }
+        }
+        (sources, categories)
+    }
 }
 
 /// What a fetch tells about an article.

@@ -11,8 +11,8 @@ use crate::db::DbError;
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
     Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, Evidence, FetchId,
-    IngestionMode, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Revision,
-    Source, SourceId, Ts, UrlHash, Warned, Website,
+    IngestionMode, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Reference,
+    Revision, Source, SourceId, Ts, UrlHash, Warned, Website,
 };
 
 /// How hard article texts are compressed.
@@ -156,6 +156,30 @@ pub(super) fn evidence(entry: Entry) -> Evidence {
         content: entry.content,
         authors: entry.authors.into_iter().filter_map(|person| person.name).collect(),
         published: entry.published,
+    }
+}
+
+/// Who told of tasks, in both databases: what their own rows say, and who else did. Of pages that the
+/// spider walks the source's home page stands for all.
+pub(super) const TOLD: &str = "SELECT r.task_id, s.name, s.uuid, s.spec,
+      coalesce(c.url, CASE WHEN r.origin = 2 THEN s.url END), r.origin, r.first_seen
+    FROM (SELECT id AS task_id, source_id, origin, parent_id AS channel_id,
+        discovered_at AS first_seen FROM task
+      UNION ALL SELECT task_id, source_id, origin, channel_id, first_seen FROM task_source) r
+    LEFT JOIN source s ON s.id = r.source_id LEFT JOIN task c ON c.id = r.channel_id";
+
+/// The category in a source's own words.
+pub(super) fn category(spec: &str) -> Option<String> {
+    let spec: serde_json::Value = serde_json::from_str(spec).ok()?;
+    Some(spec.get("category")?.as_str()?.to_owned())
+}
+
+/// Lets an article's event say who told of it, and under which labels.
+pub(super) fn tell_sources(event: &mut NewEvent, told: &[Reference]) {
+    let (sources, categories) = Reference::gathered(told);
+    if let Some(payload) = event.payload.as_object_mut() {
+        payload.insert("sources".to_owned(), json!(sources));
+        payload.insert("categories".to_owned(), json!(categories));
     }
 }
 

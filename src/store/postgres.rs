@@ -9,6 +9,7 @@ mod prints;
 mod raw;
 mod read;
 mod sources;
+mod told;
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
     ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, PastForm, Revision, RobotsState, Source, SourceChange, SourceId, TaskId,
+    NewSource, PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -130,6 +131,11 @@ impl Store for PgStore {
 
     async fn channels(&self) -> Result<Vec<ChannelState>, DbError> {
         sources::channels(&self.db.client().await?, None).await
+    }
+
+    async fn references(&self, tasks: Vec<TaskId>) -> Result<Vec<Reference>, DbError> {
+        let told = told::references(&self.db.client().await?, &tasks).await?;
+        Ok(told.into_iter().map(|(_, one)| one).collect())
     }
 
     async fn outside(&self, source: SourceId) -> Result<Vec<OutsideHost>, DbError> {

@@ -7,6 +7,7 @@ mod prints;
 mod raw;
 mod read;
 mod sources;
+mod told;
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
     ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, PastForm, Revision, RobotsState, Source, SourceChange, SourceId, TaskId,
+    NewSource, PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId, TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -100,6 +101,10 @@ impl Store for SqliteStore {
 
     async fn channels(&self) -> Result<Vec<ChannelState>, DbError> {
         self.db.read(|conn| sources::channels(conn, None)).await
+    }
+
+    async fn references(&self, tasks: Vec<TaskId>) -> Result<Vec<Reference>, DbError> {
+        self.db.read(move |conn| told::references(conn, &tasks)).await
     }
 
     async fn outside(&self, source: SourceId) -> Result<Vec<OutsideHost>, DbError> {

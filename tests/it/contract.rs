@@ -22,6 +22,7 @@ mod schedule;
 mod slots;
 mod sources;
 mod submit;
+mod told;
 mod trial;
 
 use async_trait::async_trait;
@@ -337,6 +338,12 @@ macro_rules! contract {
                 the_last_documents_of_a_feed_are_needed,
                 bytes_move_and_are_forgotten,
                 what_is_read_again_changes_once_and_no_task,
+            }
+            told {
+                every_channel_that_told_of_an_address_is_kept_with_its_first_time,
+                one_batch_may_tell_of_an_address_many_times,
+                what_lists_and_the_spider_ask_is_answered,
+                a_page_that_leads_on_rises_by_need_and_else_after_a_week,
             }
             machine { any_sequence_of_steps_agrees_with_the_model, }
             crowd { twenty_workers_do_every_address_once, }

@@ -27,6 +27,7 @@ mod pipeline;
 mod postgres;
 mod shared;
 mod sinks;
+mod spider;
 mod support;
 mod tls;
 mod transfer;

@@ -52,7 +52,7 @@ pub(crate) async fn filled() -> World {
     let conn = Connection::open(world.config.database_path()).unwrap();
     // What no small newsroom leads to: a second source, a removed one, text with everything in it.
     conn.execute_batch(
-        "INSERT INTO task_source SELECT id, 77, 1, 5 FROM task LIMIT 3;
+        "INSERT INTO task_source SELECT id, 77, 1, 0, 5 FROM task LIMIT 3;
          INSERT INTO outside VALUES(77, 'far.example', 'https://far.example/a', 3, 5, 6);
          INSERT INTO meta VALUES('note of an operator', 'é 😀 ''quoted'' \\N line\nend');
          INSERT INTO article_revision

@@ -15,6 +15,7 @@ mod http;
 mod judge;
 mod log;
 mod markup;
+mod maze;
 mod media;
 mod prose;
 mod publisher;
@@ -83,6 +84,8 @@ pub struct Setup {
     pub sitemap_only_share: f64,
     /// The share of stories that are wire copies of another publisher's story.
     pub syndication: f64,
+    /// Publishers have nothing but pages, and some of these lead nowhere, for ever.
+    pub maze: bool,
     /// Whether to keep the request log; without it only the counters grow.
     pub keep_log: bool,
 }
@@ -106,6 +109,7 @@ impl Setup {
             fronts: vec![Front::Alternate],
             sitemap_only_share: 0.1,
             syndication: 0.03,
+            maze: false,
             keep_log: true,
         }
     }

@@ -146,6 +146,8 @@ pub struct Publisher {
     pub enclosures: bool,
     /// Whether sitemap children are `.xml.gz` files.
     pub gzipped_sitemaps: bool,
+    /// Whether it has nothing but pages, some of which lead nowhere.
+    pub maze: bool,
     #[serde(skip)]
     pub(crate) addressing: Addressing,
     #[serde(skip)]
@@ -204,13 +206,18 @@ impl Publisher {
             tracking: index % 4 == 1,
             enclosures: index % 7 == 5,
             gzipped_sitemaps: index % 5 == 2,
-            addressing: rng.pick(&[
+            maze: setup.maze,
+            addressing: match rng.pick(&[
                 Addressing::DatedCategory,
                 Addressing::DatedSlash,
                 Addressing::NumberFirst,
                 Addressing::HtmlFile,
                 Addressing::Query,
-            ]),
+            ]) {
+                // Who has nothing else tells articles by their addresses.
+                Addressing::Query if setup.maze => Addressing::DatedSlash,
+                drawn => drawn,
+            },
             furniture: Furniture {
                 open_graph: rng.chance(0.8),
                 cookie_banner: rng.chance(0.7),
@@ -271,6 +278,9 @@ impl Publisher {
 }
 
 fn channels(index: usize, setup: &Setup, rng: &mut Rng) -> Vec<Channel> {
+    if setup.maze {
+        return vec![Channel::Listing];
+    }
     // Whole steps of the running sum spread an exact share evenly over the publishers.
     let share = setup.sitemap_only_share;
     let sitemap_only = ((index + 1) as f64 * share).floor() > (index as f64 * share).floor();

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::feeds::{self, Sheet};
 use crate::markup::parse_http_date;
+use crate::maze::{self, Corner};
 use crate::publisher::{Channel, Front, Publisher};
 use crate::rng::{Purpose, Rng};
 use crate::world::{self, Outline, World};
@@ -18,7 +19,8 @@ pub(crate) enum Resource {
     Home(Range<i64>),
     About,
     Private,
-    Listing { category: Option<&'static str>, page: usize, visible: Range<i64> },
+    Listing { of: Shelf, page: usize, visible: Range<i64> },
+    Corner(Corner),
     Feed(Sheet),
     NewsSitemap(Range<i64>),
     SitemapIndex(Range<i64>),
@@ -26,6 +28,37 @@ pub(crate) enum Resource {
     Story(Outline),
     Sound(i64),
     Picture(i64),
+}
+
+/// Which stories a list has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shelf {
+    All,
+    Category(&'static str),
+    /// Those with this label.
+    Label(usize),
+}
+
+impl Shelf {
+    fn has(self, world: &World, site: &Publisher, number: i64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Category(category) => world.category(site, number) == category,
+            Self::Label(label) => {
+                number.rem_euclid(maze::LABELS.len() as i64) == i64::try_from(label).unwrap_or(0)
+            }
+        }
+    }
+
+    fn path(self) -> String {
+        match self {
+            Self::All => "/latest".to_owned(),
+            Self::Category(category) => format!("/{category}/"),
+            Self::Label(label) => {
+                format!("/tag/{}", maze::LABELS.get(label).copied().unwrap_or_default())
+            }
+        }
+    }
 }
 
 /// `ETag` and `Last-Modified` of a resource.
@@ -70,6 +103,11 @@ pub(crate) fn locate(world: &World, site: &Publisher, target: &str, now: i64) ->
     if let Some(listing) = listing(site, path, query, &visible) {
         return Some(listing);
     }
+    if site.maze
+        && let Some(corner) = maze::locate(path, query)
+    {
+        return Some(Resource::Corner(corner));
+    }
     let story = world.find(site, target)?;
     visible.contains(&story.number).then_some(Resource::Story(story))
 }
@@ -86,13 +124,18 @@ fn medium(site: &Publisher, name: &str, visible: &Range<i64>) -> Option<Resource
 }
 
 fn listing(site: &Publisher, path: &str, query: &str, visible: &Range<i64>) -> Option<Resource> {
-    let category = match path.trim_matches('/') {
-        "latest" => None,
-        name => Some(*site.categories.iter().find(|category| **category == name)?),
+    let name = path.trim_matches('/');
+    let label = name.strip_prefix("tag/").filter(|_| site.maze);
+    let of = match (name, label) {
+        ("latest", _) => Shelf::All,
+        (_, Some(label)) => Shelf::Label(maze::LABELS.iter().position(|known| *known == label)?),
+        (name, None) => {
+            Shelf::Category(site.categories.iter().find(|category| **category == name)?)
+        }
     };
     let page = query.split('&').find_map(|pair| pair.strip_prefix("page="));
     let page = page.map_or(Some(1), |digits| digits.parse().ok())?;
-    let listing = Resource::Listing { category, page, visible: visible.clone() };
+    let listing = Resource::Listing { of, page, visible: visible.clone() };
     (site.has(Channel::Listing) && page > 0).then_some(listing)
 }
 
@@ -107,7 +150,12 @@ impl Resource {
             Self::Story(story) => (5, story.number..story.number + 1),
             Self::Sound(number) => (6, *number..number + 1),
             Self::Picture(number) => (7, *number..number + 1),
-            Self::Robots | Self::Home(_) | Self::About | Self::Private | Self::Listing { .. } => {
+            Self::Robots
+            | Self::Home(_)
+            | Self::About
+            | Self::Private
+            | Self::Corner(_)
+            | Self::Listing { .. } => {
                 return None;
             }
         };
@@ -140,8 +188,21 @@ impl Resource {
             Self::Robots => ("text/plain; charset=utf-8", robots(site).into()),
             Self::Home(visible) => (HTML, home(world, site, visible).into()),
             Self::About | Self::Private => (HTML, about(site).into()),
-            Self::Listing { category, page, visible } => {
-                (HTML, list_page(world, site, category, page, visible).into())
+            Self::Listing { of, page, visible } => {
+                (HTML, list_page(world, site, of, page, visible).into())
+            }
+            Self::Corner(corner) => {
+                let html = maze::content(corner);
+                (
+                    HTML,
+                    template::frame(
+                        site,
+                        &site.name,
+                        "",
+                        &format!("{html}{}", "<p></p>".repeat(40)),
+                    )
+                    .into(),
+                )
             }
             Self::Feed(sheet) => (
                 feeds::content_type(site.feed_format),
@@ -193,11 +254,15 @@ fn robots(site: &Publisher) -> String {
 
 /// Without list pages the home page names no stories: a shell that a script would fill.
 fn home(world: &World, site: &Publisher, visible: Range<i64>) -> String {
-    let shown = if site.has(Channel::Listing) { PER_LIST_PAGE / 2 } else { 0 };
+    let shown = match site.has(Channel::Listing) {
+        true if site.maze => 2 * PER_LIST_PAGE,
+        true => PER_LIST_PAGE / 2,
+        false => 0,
+    };
     let stories = visible.rev().take(shown).map(|number| world.outline(site, number));
     let entries: Vec<_> =
         stories.map(|story| (template::link_to(site, &story), story.lede)).collect();
-    let (mut meta, mut content) = ("", template::story_list(site, &entries, None));
+    let (mut meta, mut content) = ("", body_of(site, &entries, None));
     match site.front {
         Front::WordPress => meta = "<meta name=\"generator\" content=\"WordPress 6.5\">\n",
         Front::Anchor => {
@@ -220,20 +285,19 @@ pub(crate) fn link_header(site: &Publisher, resource: &Resource) -> Option<Strin
 fn list_page(
     world: &World,
     site: &Publisher,
-    category: Option<&'static str>,
+    of: Shelf,
     page: usize,
     visible: Range<i64>,
 ) -> String {
     let mut numbers = visible
         .rev()
-        .filter(|&number| category.is_none_or(|it| world.category(site, number) == it))
+        .filter(|&number| of.has(world, site, number))
         .skip((page - 1).saturating_mul(PER_LIST_PAGE))
         .take(PER_LIST_PAGE + 1)
         .collect::<Vec<_>>();
     let more = numbers.len() > PER_LIST_PAGE;
     numbers.truncate(PER_LIST_PAGE);
-    let path = category.map_or_else(|| "/latest".to_owned(), |category| format!("/{category}/"));
-    let next = more.then(|| format!("{path}?page={}", page.saturating_add(1)));
+    let next = more.then(|| format!("{}?page={}", of.path(), page.saturating_add(1)));
     let stories = numbers.into_iter().map(|number| world.outline(site, number));
     page_of(site, stories, next.as_deref())
 }
@@ -241,7 +305,17 @@ fn list_page(
 fn page_of(site: &Publisher, stories: impl Iterator<Item = Outline>, next: Option<&str>) -> String {
     let entries: Vec<_> =
         stories.map(|story| (template::link_to(site, &story), story.lede)).collect();
-    template::frame(site, &site.name, "", &template::story_list(site, &entries, next))
+    template::frame(site, &site.name, "", &body_of(site, &entries, next))
+}
+
+/// A list of stories, and on some sites what leads astray.
+fn body_of(site: &Publisher, entries: &[(template::Link, String)], next: Option<&str>) -> String {
+    let mut html = template::story_list(site, entries, next);
+    if site.maze {
+        let first = entries.first().map_or(0, |(link, _)| link.href.len() as u64);
+        html.push_str(&maze::doors(site, first * 7919 + entries.len() as u64));
+    }
+    html
 }
 
 fn about(site: &Publisher) -> String {

@@ -6,6 +6,7 @@
 use super::rows::{Place, dequeue, enqueue, int, lock, now, read_place, renew_tops};
 use crate::db::postgres::{Tx, column, rows, run};
 use crate::db::{DbError, PgDb};
+use crate::frontier::rulings::CHANNEL;
 use crate::model::{Lane, SourceId, Status, Ts};
 
 /// The number of the lock, chosen by chance.
@@ -50,10 +51,12 @@ pub(super) async fn pass_to(tx: &Tx<'_>, heirs: &[(i64, i64)]) -> Result<(), DbE
     let (tasks, sources) = (column(heirs, |(task, _)| *task), column(heirs, |(_, source)| *source));
     run(
         tx,
-        "INSERT INTO task_source(task_id, source_id, origin, first_seen)
-         SELECT t.id, t.source_id, t.origin, t.discovered_at
-         FROM unnest($1::bigint[], $2::bigint[]) AS w(id, heir) JOIN task t ON t.id = w.id
-         WHERE t.source_id IS NOT NULL AND t.source_id <> w.heir ON CONFLICT DO NOTHING",
+        &format!(
+            "INSERT INTO task_source(task_id, source_id, origin, channel_id, first_seen)
+             SELECT t.id, t.source_id, t.origin, {CHANNEL}, t.discovered_at
+             FROM unnest($1::bigint[], $2::bigint[]) AS w(id, heir) JOIN task t ON t.id = w.id
+             WHERE t.source_id IS NOT NULL AND t.source_id <> w.heir ON CONFLICT DO NOTHING"
+        ),
         &[&tasks, &sources],
     )
     .await?;

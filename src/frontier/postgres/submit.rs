@@ -10,7 +10,7 @@ use super::sources::pass_to;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
 use crate::frontier::Candidate;
-use crate::frontier::rulings::{KnownTask, Wish, new_due};
+use crate::frontier::rulings::{KnownTask, Teller, Wish, new_due};
 use crate::model::{Origin, SourceId, Status, TaskId, Ts};
 
 /// What became of a batch.
@@ -38,12 +38,18 @@ struct Asked<'a> {
     owner: Option<SourceId>,
     /// Whether it is served, or set aside until a source is followed that wants it.
     wanted: bool,
-    given_by: Vec<(SourceId, Origin)>,
+    given_by: Vec<Teller>,
 }
 
 impl Asked<'_> {
     fn address(&self) -> &str {
         address(self.first)
+    }
+
+    /// Who told of it first, as the row of a new task says.
+    fn first_teller(&self) -> Option<Teller> {
+        let parent = self.first.parent.map(|parent| parent.0);
+        self.owner.map(|owner| Teller::new(owner.0, self.first.origin, parent))
     }
 }
 
@@ -67,12 +73,12 @@ pub(crate) async fn take(
     let mut taken = Taken::default();
     let asked = gather(batch, queues, &followed, now, &mut taken.collided);
     let inserted = insert(tx, &asked, now).await?;
-    let mut tasks: HashMap<Key, (i64, Option<i64>)> = HashMap::with_capacity(asked.len());
+    let mut tasks: HashMap<Key, (i64, Option<Teller>)> = HashMap::with_capacity(asked.len());
     let mut again: Vec<&Asked<'_>> = Vec::new();
     for asked in &asked {
         match inserted.get(&asked.key) {
             Some(task) => {
-                tasks.insert(asked.key, (*task, asked.owner.map(|owner| owner.0)));
+                tasks.insert(asked.key, (*task, asked.first_teller()));
                 if let Some(parent) = asked.first.parent {
                     *taken.told_first.entry(parent).or_default() += 1;
                 }
@@ -90,7 +96,7 @@ pub(crate) async fn take(
             }
         }
         taken.raised = meet_again(tx, &again, &known, now).await?;
-        tasks.extend(known.into_iter().map(|(key, kept)| (key, (kept.place.task, kept.owner))));
+        tasks.extend(known.into_iter().map(|(key, kept)| (key, (kept.place.task, kept.first))));
     }
     refer(tx, &asked, &tasks, now).await?;
     taken.new = inserted.len() as u64;
@@ -148,10 +154,8 @@ fn gather<'a>(
                 (asked.wish.sourced, asked.owner, asked.wanted) = (true, new.source, true);
             }
         }
-        if let Some(source) = new.source
-            && !asked.given_by.iter().any(|(known, _)| *known == source)
-        {
-            asked.given_by.push((source, new.origin));
+        if let Some(by) = Teller::of(new).filter(|by| !asked.given_by.contains(by)) {
+            asked.given_by.push(by);
         }
     }
     gathered
@@ -194,6 +198,8 @@ struct Kept {
     address: String,
     state: KnownTask,
     owner: Option<i64>,
+    /// Who told of it first.
+    first: Option<Teller>,
     leased: bool,
 }
 
@@ -201,7 +207,8 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
     let found = rows(
         tx,
         "SELECT t.id, t.host_id, t.lane, t.prio, t.due, t.kind, t.status, t.hash, t.source_id,
-           t.fetched_at, l.id IS NOT NULL, f.last_error, coalesce(t.url_key, t.url), t.fetch_count
+           t.fetched_at, l.id IS NOT NULL, f.last_error, coalesce(t.url_key, t.url), t.fetch_count,
+           t.origin, t.parent_id
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k(host_id, lane, hash)
          JOIN task t ON t.host_id = k.host_id AND t.lane = k.lane AND t.hash = k.hash
          LEFT JOIN host l ON l.queue_id = t.host_id AND l.lease_task = t.id
@@ -227,7 +234,9 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
         };
         let key = (place.queue, place.lane.number(), int(row, 7)?);
         let (owner, leased) = (maybe(row, 8)?, row.try_get(10)?);
-        kept.insert(key, Kept { place, address: row.try_get(12)?, state, owner, leased });
+        let (origin, parent) = (named("origin", row, 14, Origin::from_number)?, maybe(row, 15)?);
+        let first = owner.map(|owner| Teller::new(owner, origin, parent));
+        kept.insert(key, Kept { place, address: row.try_get(12)?, state, owner, first, leased });
     }
     Ok(kept)
 }
@@ -301,17 +310,17 @@ async fn revive(tx: &Tx<'_>, places: &[Place], afresh: bool) -> Result<(), DbErr
     Ok(())
 }
 
-/// Remembers which sources that are not the owner gave which tasks.
+/// Remembers who else told of which tasks, and when first.
 async fn refer(
     tx: &Tx<'_>,
     asked: &[Asked<'_>],
-    tasks: &HashMap<Key, (i64, Option<i64>)>,
+    tasks: &HashMap<Key, (i64, Option<Teller>)>,
     now: Ts,
 ) -> Result<(), DbError> {
     let mut references = Vec::new();
     for asked in asked {
-        let Some((task, owner)) = tasks.get(&asked.key) else { continue };
-        let others = asked.given_by.iter().filter(|(source, _)| Some(source.0) != *owner);
+        let Some((task, first)) = tasks.get(&asked.key) else { continue };
+        let others = asked.given_by.iter().filter(|by| Some(**by) != *first);
         references.extend(others.map(|given| (*task, *given)));
     }
     if references.is_empty() {
@@ -319,14 +328,16 @@ async fn refer(
     }
     run(
         tx,
-        "INSERT INTO task_source(task_id, source_id, origin, first_seen)
-         SELECT task_id, source_id, origin, $4::bigint
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS r(task_id, source_id, origin)
+        "INSERT INTO task_source(task_id, source_id, origin, channel_id, first_seen)
+         SELECT task_id, source_id, origin, channel_id, $5::bigint
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+           AS r(task_id, source_id, origin, channel_id)
          ON CONFLICT DO NOTHING",
         &[
             &column(&references, |(task, _)| *task),
-            &column(&references, |(_, (source, _))| source.0),
-            &column(&references, |(_, (_, origin))| origin.number()),
+            &column(&references, |(_, by)| by.source),
+            &column(&references, |(_, by)| by.origin.number()),
+            &column(&references, |(_, by)| by.channel),
             &now.ms(),
         ],
     )

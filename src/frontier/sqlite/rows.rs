@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::db::DbError;
+use crate::frontier::rulings::{CHANNEL, Teller};
 use crate::frontier::{Candidate, Pace, Rules};
 use crate::model::{Code, Kind, Lane, Origin, Source, SourceId, Status, Task, TaskId, Ts, UrlHash};
 
@@ -317,29 +318,23 @@ pub(super) fn place(conn: &Connection, task: i64) -> Result<Option<Place>, DbErr
     }))
 }
 
-/// Remembers that a source which is not the owner gave a task.
-pub(super) fn refer(
-    conn: &Connection,
-    task: i64,
-    source: i64,
-    origin: Origin,
-    now: Ts,
-) -> Result<(), DbError> {
+/// Remembers who else told of a task, and when first.
+pub(super) fn refer(conn: &Connection, task: i64, by: Teller, now: Ts) -> Result<(), DbError> {
     conn.prepare_cached(
-        "INSERT OR IGNORE INTO task_source(task_id, source_id, origin, first_seen)
-         VALUES(?1, ?2, ?3, ?4)",
+        "INSERT OR IGNORE INTO task_source(task_id, source_id, origin, channel_id, first_seen)
+         VALUES(?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute((task, source, origin.number(), now.ms()))?;
+    .execute((task, by.source, by.origin.number(), by.channel, now.ms()))?;
     Ok(())
 }
 
 /// Gives a task another owner; the old one stays known as one of its sources.
 pub(super) fn pass_to(conn: &Connection, task: i64, source: i64) -> Result<(), DbError> {
-    conn.prepare_cached(
-        "INSERT OR IGNORE INTO task_source(task_id, source_id, origin, first_seen)
-         SELECT id, source_id, origin, discovered_at FROM task
-         WHERE id = ?1 AND source_id IS NOT NULL AND source_id <> ?2",
-    )?
+    conn.prepare_cached(&format!(
+        "INSERT OR IGNORE INTO task_source(task_id, source_id, origin, channel_id, first_seen)
+         SELECT t.id, t.source_id, t.origin, {CHANNEL}, t.discovered_at FROM task t
+         WHERE t.id = ?1 AND t.source_id IS NOT NULL AND t.source_id <> ?2"
+    ))?
     .execute((task, source))?;
     conn.prepare_cached("UPDATE task SET source_id = ?2 WHERE id = ?1")?.execute((task, source))?;
     Ok(())

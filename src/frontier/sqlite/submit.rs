@@ -8,9 +8,9 @@ use super::rows::{
     Place, dequeue, enqueue, number, pass_to, put_in_line, queue_of, raise_top, refer, renew_tops,
 };
 use crate::db::DbError;
-use crate::frontier::rulings::{KnownTask, Wish, new_due};
+use crate::frontier::rulings::{KnownTask, Teller, Wish, new_due};
 use crate::frontier::{Candidate, Rules};
-use crate::model::{Code, Kind, Lane, Status, Ts};
+use crate::model::{Code, Kind, Lane, Origin, Status, Ts};
 
 /// What became of a batch.
 #[derive(Clone, Debug, Default)]
@@ -150,19 +150,22 @@ impl<'a> Intake<'a> {
     fn meet_again(&mut self, new: &Candidate, queue: i64) -> Result<Met, DbError> {
         let lane = new.kind.lane();
         let key = new.url_key.as_deref().unwrap_or(&new.url);
-        let (id, prio, status, due, owner, fetched_at, fetch_count, same, kind): Row = self
+        let (id, prio, status, due, owner, fetched_at, fetch_count, same, kind, origin, parent): Row = self
             .conn
             .prepare_cached(
                 "SELECT id, prio, status, due, source_id, fetched_at, fetch_count,
-                   coalesce(url_key, url) = ?4, kind FROM task WHERE host_id = ?1 AND lane = ?2 AND hash = ?3",
+                   coalesce(url_key, url) = ?4, kind, origin, parent_id FROM task
+                 WHERE host_id = ?1 AND lane = ?2 AND hash = ?3",
             )?
             .query_row((queue, lane.number(), new.hash.head(), key), |row| row.try_into())?;
         if !same {
             return Ok(Met::Collided);
         }
         let status = number("status", status, Status::from_number)?;
-        if let Some(source) = new.source.filter(|source| owner != Some(source.0)) {
-            refer(self.conn, id, source.0, new.origin, self.now)?;
+        let origin = number("origin", origin, Origin::from_number)?;
+        let first = owner.map(|owner| Teller::new(owner, origin, parent));
+        if let Some(by) = Teller::of(new).filter(|by| first != Some(*by)) {
+            refer(self.conn, id, by, self.now)?;
         }
         if !self.wanted(new)? {
             return Ok(Met::Known);
@@ -224,5 +227,6 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Row, priority, status, due, owner, last fetch, fetches, whether the address is the same, and kind.
-type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>, u32, bool, i64);
+/// Row, priority, status, due, owner, last fetch, fetches, whether the address is the same, kind, and
+/// who told of it first.
+type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>, u32, bool, i64, i64, Option<i64>);

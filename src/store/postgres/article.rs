@@ -7,8 +7,8 @@ use std::collections::{HashMap, HashSet};
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
-use super::log;
 use super::read::{hash, maybe_hash};
+use super::{log, told};
 use crate::db::postgres::{Given, Tx, clean, column, first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, narrow};
@@ -17,7 +17,9 @@ use crate::model::{
     SourceId, TaskId, Ts,
 };
 use crate::store::apply::{self, Form, Kept};
-use crate::store::forms::{from_json, from_share, history, pack, to_json, to_share, unpack};
+use crate::store::forms::{
+    from_json, from_share, history, pack, tell_sources, to_json, to_share, unpack,
+};
 use crate::store::near::site;
 use crate::store::{ArticleFilter, Commit, MAX_COPIES};
 use around::Around;
@@ -129,6 +131,12 @@ pub(super) async fn put(
         changes.note(kept, previous, fact);
     }
     write(tx, changes, now).await?;
+    let tasks: Vec<TaskId> = events.keys().copied().collect();
+    let told = if tasks.is_empty() { Vec::new() } else { told::references(tx, &tasks).await? };
+    for (task, event) in &mut events {
+        let own = told.iter().filter(|(of, _)| of == task).map(|(_, one)| one.clone());
+        tell_sources(event, &own.collect::<Vec<_>>());
+    }
     Ok(events)
 }
 

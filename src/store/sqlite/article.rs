@@ -5,6 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::read::fetch_id;
+use super::told;
 use crate::db::DbError;
 use crate::model::{
     ArticleFact, ArticleId, ArticleRow, Change, Near, NewEvent, PastForm, Revision, SourceId,
@@ -12,7 +13,7 @@ use crate::model::{
 };
 use crate::store::apply::{self, Form, Kept};
 use crate::store::forms::{
-    from_json, from_share, history, pack, sketch, to_json, to_share, unpack,
+    from_json, from_share, history, pack, sketch, tell_sources, to_json, to_share, unpack,
 };
 use crate::store::near::{Candidate, Company, PER_KEY, site, to_compare};
 use crate::store::{ArticleFilter, MAX_COPIES};
@@ -88,7 +89,10 @@ pub(super) fn put(
         == 0;
     let previous = with_text(conn, fact.id)?;
     let company = company(conn, previous.as_ref().map(|(row, _)| row), fact)?;
-    let kept = apply::article(previous.clone(), &company, fact, is_told, now);
+    let mut kept = apply::article(previous.clone(), &company, fact, is_told, now);
+    if let Some(event) = &mut kept.event {
+        tell_sources(event, &told::references(conn, &[fact.task])?);
+    }
     keep(conn, &kept, previous, fact, now)?;
     Ok(kept.event)
 }
