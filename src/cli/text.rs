@@ -101,6 +101,25 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn who_told_of_an_address_is_told_on_a_line() {
+        let now = Ts::from_ms(10_000_000_000);
+        let mut one = Reference {
+            source: Some("alder\nnews".into()),
+            source_id: None,
+            category: Some("world".into()),
+            channel: Some("https://a.example/feed".into()),
+            origin: crate::model::Origin::Feed,
+            first_seen: now,
+        };
+        let told = told_by(&one, now);
+        let words = "told by     feed at https://a.example/feed of alder news (world), ";
+        assert!(told.starts_with(words) && !told.contains('\n'), "{told}");
+        (one.source, one.channel) = (None, None);
+        one.origin = crate::model::Origin::Manual;
+        assert!(told_by(&one, now).starts_with("told by     manual, "));
+    }
+
+    #[test]
     fn numbers_read_well() {
         for (n, expected) in
             [(0, "0"), (7, "7"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")]

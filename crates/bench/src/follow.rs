@@ -176,13 +176,13 @@ async fn judge(
 }
 
 /// What a page is known by: its address without what only tracks who comes.
-fn key(url: &str) -> anyhow::Result<String> {
+pub(crate) fn key(url: &str) -> anyhow::Result<String> {
     let url = web::parse(url).context("an address of the newsroom")?;
     Ok(web::key(&url, &KeyRules::default()))
 }
 
 /// When each page was first told of.
-async fn discovered(store: &dyn Store) -> anyhow::Result<HashMap<String, Ts>> {
+pub(crate) async fn discovered(store: &dyn Store) -> anyhow::Result<HashMap<String, Ts>> {
     let mut found = HashMap::new();
     let mut after = None;
     loop {

@@ -15,6 +15,7 @@ mod pages;
 mod parse;
 mod report;
 mod schedule;
+mod spider;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,8 @@ enum Bench {
     Features(features::Args),
     /// Feeds: megabytes per CPU-second beside other parsers
     Parse(parse::Args),
+    /// The spider: a site without feeds and with traps, walked once and then followed
+    Spider(spider::Args),
     /// Serves a newsroom, for the others
     #[command(hide = true)]
     Newsroom,
@@ -75,6 +78,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Bench::Follow(args) => runtime.block_on(follow::run(args))?,
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
         Bench::Onboard(args) => runtime.block_on(onboard::run(args))?,
+        Bench::Spider(args) => runtime.block_on(spider::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,
         Bench::Hostile(args) => hostile::run(args)?,
         Bench::Extract(args) => extract::run(args)?,

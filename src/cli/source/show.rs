@@ -9,7 +9,7 @@ use super::super::{Context, Failure, channel, text};
 use super::{access, channels, selectors};
 use crate::config::Span;
 use crate::frontier::TaskFilter;
-use crate::model::{Ask, Code, Discovery, Health, Kind, Source, SourceId, Status, Ts};
+use crate::model::{Ask, Code, Discovery, Health, Kind, Source, SourceId, Status, Ts, Website};
 use crate::store::ChannelState;
 
 pub(super) async fn list(context: &Context) -> Result<(), Failure> {
@@ -98,14 +98,21 @@ pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
     let rejected = store.count(turned_away).await?;
     let known = store.lookup(Ask { discovery: Some(source.id), ..Ask::default() }).await?;
     let search = known.discovery;
+    let pages = TaskFilter {
+        source: Some(source.uuid.clone()),
+        kind: Some(Kind::Listing),
+        ..TaskFilter::default()
+    };
+    let walked = store.count(pages).await?;
     let value = json!({
         "source": source, "channels": channels, "rejected": rejected, "discovery": search,
+        "walked": walked,
     });
     let now = context.clock.now();
     context.out.emit(&value, |out| {
         let parts = [
-            facts(&source, rejected, out),
-            table(&channels, now, search.as_ref(), out),
+            facts(&source, (rejected, walked), out),
+            table(&source, &channels, now, search.as_ref(), out),
             notes(&channels),
             search.as_ref().map(channel::searched).unwrap_or_default(),
         ];
@@ -113,7 +120,7 @@ pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
     })
 }
 
-fn facts(source: &Source, rejected: u64, out: &Out) -> String {
+fn facts(source: &Source, (rejected, walked): (u64, u64), out: &Out) -> String {
     let spec = &source.spec;
     let tone = if source.enabled() { Tone::Good } else { Tone::Careful };
     let reason =
@@ -136,6 +143,7 @@ fn facts(source: &Source, rejected: u64, out: &Out) -> String {
         ("refetch", spec.refetch.map(|policy| policy.to_string())),
         ("selectors", selectors::told(&spec.selectors).as_deref().map(text::one_line)),
         ("asked", access::told(&spec.access).as_deref().map(text::one_line)),
+        ("walked", (walked > 0).then(|| text::count(walked, "page"))),
         ("rejected", (rejected > 0).then(|| text::count(rejected, "page"))),
         ("added", Some(source.created_at.to_string())),
     ];
@@ -144,7 +152,16 @@ fn facts(source: &Source, rejected: u64, out: &Out) -> String {
     format!("{}\n{}", text::one_line(&spec.name), lines.collect::<Vec<_>>().join("\n"))
 }
 
-fn table(channels: &[ChannelState], now: Ts, search: Option<&Discovery>, out: &Out) -> String {
+fn table(
+    source: &Source,
+    channels: &[ChannelState],
+    now: Ts,
+    search: Option<&Discovery>,
+    out: &Out,
+) -> String {
+    if channels.is_empty() && source.spec.website == Some(Website::Direct) {
+        return "no channels: its home page is its article".to_owned();
+    }
     if channels.is_empty() && search.is_some_and(|search| search.found.is_empty()) {
         return "no channels yet".to_owned();
     }
