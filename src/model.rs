@@ -37,8 +37,8 @@ pub use outcome::{
 };
 pub use secret::{Secret, SecretUrl};
 pub use source::{
-    Health, IngestionMode, NewSource, PollPolicy, Polling, RefetchPolicy, Source, SourceChange,
-    SourceId, Website,
+    Admission, Health, IngestionMode, Managed, NewSource, PollPolicy, Polling, RefetchPolicy,
+    Source, SourceChange, SourceId, Website,
 };
 pub use task::{
     Kind, Lane, Lease, LeaseId, NewTask, Origin, Refetch, RobotsRef, State, Status, Task, TaskId,

@@ -22,9 +22,9 @@ use crate::frontier::{
     SubmitReport, Sweep, TaskFilter,
 };
 use crate::model::{
-    ArticleId, ArticleRow, Ask, Code, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord,
-    Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PastForm, Reference, Revision,
-    RobotsState, Source, SourceChange, SourceId, Task, TaskId, Ts, Warned,
+    Admission, ArticleId, ArticleRow, Ask, Code, Discovery, EntryId, EntryRow, Event, FetchId,
+    FetchRecord, Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PastForm, Reference,
+    Revision, RobotsState, Source, SourceChange, SourceId, Task, TaskId, Ts, Warned,
 };
 
 pub use events::EventFilter;
@@ -67,6 +67,9 @@ pub enum SourceError {
     /// There is no such source.
     #[error("no source is called `{0}`: `feedmill source list` shows them")]
     Unknown(String),
+    /// Somebody else was faster.
+    #[error("`{0}` was changed by somebody else meanwhile: try again")]
+    Changed(String),
     /// The database failed.
     #[error(transparent)]
     Db(#[from] DbError),
@@ -212,7 +215,12 @@ pub trait Store: Frontier {
     async fn robots(&self, origin: &str) -> Result<Option<RobotsState>, DbError>;
 
     /// Adds a source and its channels.
-    async fn add_source(&self, new: NewSource) -> Result<Source, SourceError>;
+    async fn admit_source(&self, new: Admission) -> Result<Source, SourceError>;
+
+    /// Adds a source that is followed from now on.
+    async fn add_source(&self, new: NewSource) -> Result<Source, SourceError> {
+        self.admit_source(new.into()).await
+    }
 
     /// All sources, by name.
     async fn sources(&self) -> Result<Vec<Source>, DbError>;
@@ -237,7 +245,8 @@ pub trait Store: Frontier {
         disabled: Option<String>,
     ) -> Result<Source, SourceError>;
 
-    /// Changes what was said about a source, from its next request on.
+    /// Changes what was said about a source, from its next request on. Channels that it no longer
+    /// names are set aside with all that is known of them, and new ones are taken up.
     async fn respecify(&self, name: &str, change: SourceChange) -> Result<Source, SourceError>;
 
     /// Forgets a source; its articles stay.

@@ -16,6 +16,7 @@ CREATE TABLE source(
   url text NOT NULL,
   spec text NOT NULL,              -- NewSource as JSON
   enabled_at bigint,
+  disabled_at bigint,
   disable_reason text,
   created_at bigint NOT NULL);
 

@@ -10,6 +10,7 @@ CREATE TABLE source(
   url TEXT NOT NULL,
   spec TEXT NOT NULL,              -- NewSource as JSON
   enabled_at INTEGER,
+  disabled_at INTEGER,
   disable_reason TEXT,
   created_at INTEGER NOT NULL);
 

@@ -81,6 +81,7 @@ impl From<SourceError> for Failure {
         let code = match &error {
             SourceError::NameTaken(_) => "name_taken",
             SourceError::Unknown(_) => "unknown_source",
+            SourceError::Changed(_) => "source_changed",
             SourceError::Db(inner) => inner.code(),
         };
         Self::failed(code, error.to_string())

@@ -182,6 +182,7 @@ mod tests {
                 ..NewSource::new("alder", home)
             },
             enabled_at: None,
+            disabled_at: None,
             disable_reason: None,
             created_at: Ts::from_ms(0),
         }

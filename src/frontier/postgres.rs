@@ -40,7 +40,9 @@ pub(crate) use rows::{
     SOURCE_COLUMNS, int, lock, lock_held, maybe, maybe_code, maybe_ts, named, narrow, now,
     queue_ids, read_source, renew_tops,
 };
-pub(crate) use sources::{change, keep, owned_queues, park, parked_queues, resume, revive};
+pub(crate) use sources::{
+    change, keep, owned_queues, park, parked_queues, release, rerank, resume, revive,
+};
 pub(crate) use submit::take;
 
 /// Addresses that go into one transaction at the most.

@@ -30,7 +30,7 @@ use crate::db::{Db, DbError};
 use crate::model::{Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts};
 
 pub(crate) use complete::{Completed, complete};
-pub(crate) use moves::{allow_again, become_channel, rehome};
+pub(crate) use moves::{allow_again, become_channel, rehome, release, rerank};
 pub(crate) use rows::{SOURCE_COLUMNS, number, park, read_source, resume, revive, settle};
 pub(crate) use submit::take;
 

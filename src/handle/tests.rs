@@ -90,6 +90,7 @@ fn lease(kind: Kind, url: &str) -> Lease {
         uuid: "s".into(),
         spec: NewSource { priority: 6, ..NewSource::new("Example", "https://example.com/") },
         enabled_at: Some(at()),
+        disabled_at: None,
         disable_reason: None,
         created_at: at(),
     };

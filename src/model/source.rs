@@ -137,6 +137,18 @@ pub struct NewSource {
     /// How it is asked, where that is not everybody's way.
     #[serde(default, skip_serializing_if = "Access::is_empty")]
     pub access: Access,
+    /// Whose list it stands on, when it is kept in step with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed: Option<Managed>,
+}
+
+/// A source's place on a list that others keep and we follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Managed {
+    /// Where the list is.
+    pub by: String,
+    /// What the source is called there.
+    pub id: String,
 }
 
 const fn yes() -> bool {
@@ -190,6 +202,7 @@ impl NewSource {
             article_url_patterns: Vec::new(),
             max_depth: None,
             access: Access::default(),
+            managed: None,
         }
     }
 
@@ -217,9 +230,33 @@ impl NewSource {
     }
 }
 
+/// How a source comes in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admission {
+    /// What is said about it.
+    pub spec: NewSource,
+    /// Why it is not followed for now.
+    pub disabled: Option<String>,
+    /// Its channels are not polled before; at once when nothing is said.
+    pub first_poll: Option<Ts>,
+}
+
+impl From<NewSource> for Admission {
+    fn from(spec: NewSource) -> Self {
+        Self { spec, disabled: None, first_poll: None }
+    }
+}
+
 /// What is said anew about a source: each replaces what was said of the same before.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceChange {
+    /// Everything. It holds only if the source is still as it was.
+    Whole {
+        /// What was said when the change was made up.
+        was: Box<NewSource>,
+        /// What is said now.
+        now: Box<NewSource>,
+    },
     /// How it is asked.
     Access(Access),
     /// Where the parts of its articles stand.
@@ -232,6 +269,7 @@ impl SourceChange {
     /// Writes it into what is said.
     pub fn apply(self, to: &mut NewSource) {
         match self {
+            Self::Whole { now, .. } => *to = *now,
             Self::Access(access) => to.access = access,
             Self::Selectors(selectors) => to.selectors = *selectors,
             Self::Pace(polling, refetch) => {
@@ -277,6 +315,8 @@ pub struct Source {
     pub spec: NewSource,
     /// Since when it is followed; `None` while it is disabled.
     pub enabled_at: Option<Ts>,
+    /// Since when it is not.
+    pub disabled_at: Option<Ts>,
     /// Why it is not followed.
     pub disable_reason: Option<String>,
     /// When it was added.

@@ -1,18 +1,20 @@
 //! How values are written down, and what a source's channels and its switches amount to: the same in
 //! both backends.
 
+use std::collections::{HashMap, HashSet};
+
 use feedmill_formats::decode;
 use feedmill_formats::sketch::Sketch;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::PriceNote;
+use super::{PriceNote, SourceError};
 use crate::db::DbError;
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
     Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, Evidence, FetchId,
     IngestionMode, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Reference,
-    Revision, Source, SourceId, Ts, UrlHash, Warned, Website,
+    Revision, Source, SourceChange, SourceId, Ts, UrlHash, Warned, Website,
 };
 
 /// How hard article texts are compressed.
@@ -232,6 +234,70 @@ fn probe(url: &str) -> NewTask {
         not_before: None,
         refetch: None,
     }
+}
+
+/// The addresses that a source's channels are known by, due when it may first be polled.
+pub(super) fn admitted(
+    new: &NewSource,
+    source: SourceId,
+    first_poll: Option<Ts>,
+    rules: &Rules,
+) -> Vec<Candidate> {
+    let tasks = channels(new, source, rules.discover).into_iter();
+    let tasks = tasks.map(|task| NewTask { not_before: task.not_before.max(first_poll), ..task });
+    tasks.filter_map(|task| admit(&task, rules).ok()).collect()
+}
+
+/// What a change of a source's own words means for its channels.
+pub(super) struct Rechanneled {
+    /// It no longer has them.
+    pub(super) dropped: Vec<Candidate>,
+    /// It has them from now on.
+    pub(super) added: Vec<Candidate>,
+    /// They are served with another priority.
+    pub(super) reranked: Vec<Candidate>,
+}
+
+impl Rechanneled {
+    pub(super) fn of(was: &NewSource, now: &NewSource, source: SourceId, rules: &Rules) -> Self {
+        let place = |one: &Candidate| (one.host.clone(), one.kind.lane(), one.hash);
+        let (before, after) =
+            (admitted(was, source, None, rules), admitted(now, source, None, rules));
+        let old: HashMap<_, _> = before.iter().map(|one| (place(one), one.kind)).collect();
+        let new: HashSet<_> = after.iter().map(place).collect();
+        // What is another kind of thing now is taken up as that.
+        let is_kept = |one: &Candidate| old.get(&place(one)) == Some(&one.kind);
+        let (kept, added): (Vec<_>, Vec<_>) = after.into_iter().partition(is_kept);
+        let dropped = before.into_iter().filter(|one| !new.contains(&place(one))).collect();
+        let reranked = if was.priority == now.priority { Vec::new() } else { kept };
+        Self { dropped, added, reranked }
+    }
+}
+
+/// What became of a change to a source's words.
+pub(super) enum Respecified {
+    Done(Box<Source>),
+    Unknown,
+    /// It is no longer as it was when the change was made up.
+    Changed,
+    /// Another source has the name.
+    NameTaken(String),
+}
+
+impl Respecified {
+    pub(super) fn result(self, name: &str) -> Result<Source, SourceError> {
+        match self {
+            Self::Done(source) => Ok(*source),
+            Self::Unknown => Err(SourceError::Unknown(name.to_owned())),
+            Self::Changed => Err(SourceError::Changed(name.to_owned())),
+            Self::NameTaken(name) => Err(SourceError::NameTaken(name)),
+        }
+    }
+}
+
+/// Whether a change was made up of what still holds.
+pub(super) fn holds(change: &SourceChange, source: &Source) -> bool {
+    !matches!(change, SourceChange::Whole { was, .. } if **was != source.spec)
 }
 
 /// What the log says when a source is disabled, with the reason, or enabled.

@@ -26,8 +26,9 @@ use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
-    ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId, TaskId,
+    Admission, ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId,
+    FetchRecord, Known, PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId,
+    TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -115,10 +116,10 @@ impl Store for PgStore {
         lookup::robots(&self.db.client().await?, origin).await
     }
 
-    async fn add_source(&self, new: NewSource) -> Result<Source, SourceError> {
+    async fn admit_source(&self, new: Admission) -> Result<Source, SourceError> {
         let added = sources::add(&self.db, &new, self.frontier.rules()).await?;
         self.frontier.announce(WORK).await;
-        added.ok_or(SourceError::NameTaken(new.name))
+        added.ok_or(SourceError::NameTaken(new.spec.name))
     }
 
     async fn sources(&self) -> Result<Vec<Source>, DbError> {
@@ -164,8 +165,10 @@ impl Store for PgStore {
     }
 
     async fn respecify(&self, name: &str, change: SourceChange) -> Result<Source, SourceError> {
-        let found = sources::respecify(&self.db, name, change).await?;
-        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+        let rules = self.frontier.rules();
+        let changed = sources::respecify(&self.db, name, change, rules).await?;
+        self.frontier.announce(WORK).await;
+        changed.result(name)
     }
 
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError> {

@@ -24,8 +24,9 @@ use crate::db::{Db, DbError};
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
-    ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId, FetchRecord, Known,
-    NewSource, PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId, TaskId,
+    Admission, ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId,
+    FetchRecord, Known, PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId,
+    TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -82,9 +83,9 @@ impl Store for SqliteStore {
         self.db.read(move |conn| lookup::robots(conn, &origin)).await
     }
 
-    async fn add_source(&self, new: NewSource) -> Result<Source, SourceError> {
+    async fn admit_source(&self, new: Admission) -> Result<Source, SourceError> {
         let (clock, rules) = (self.clock.clone(), self.frontier.rules().clone());
-        let name = new.name.clone();
+        let name = new.spec.name.clone();
         let added =
             self.db.write(move |conn| sources::add(conn, &new, clock.now(), &rules)).await?;
         self.frontier.wake();
@@ -140,10 +141,14 @@ impl Store for SqliteStore {
     }
 
     async fn respecify(&self, name: &str, change: SourceChange) -> Result<Source, SourceError> {
+        let (clock, rules) = (self.clock.clone(), self.frontier.rules().clone());
         let wanted = name.to_owned();
-        let found =
-            self.db.write(move |conn| sources::respecify(conn, &wanted, change.clone())).await?;
-        found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
+        let changed = self.db.write(move |conn| {
+            sources::respecify(conn, &wanted, change.clone(), clock.now(), &rules)
+        });
+        let changed = changed.await?;
+        self.frontier.wake();
+        changed.result(name)
     }
 
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError> {

@@ -263,6 +263,8 @@ macro_rules! contract {
                 a_channel_that_is_only_probed_is_asked_on_the_operators_word,
                 names_are_unique,
                 how_a_source_is_asked_can_be_changed,
+                what_a_source_says_of_its_channels_can_be_changed,
+                a_source_may_come_in_disabled_or_later,
                 disabling_parks_and_enabling_resumes,
                 an_heir_takes_over,
                 a_parked_task_goes_to_the_first_source_that_is_enabled,

@@ -290,7 +290,7 @@ async fn heads(
     .await?;
     let mut tasks: HashMap<i64, &Row> = HashMap::with_capacity(found.len());
     for row in &found {
-        tasks.insert(int(row, 29)?, row);
+        tasks.insert(int(row, 30)?, row);
     }
     let (mut chosen, mut empty) = (Vec::with_capacity(found.len()), Vec::new());
     for (slot, lane) in wanted {

@@ -25,7 +25,7 @@ pub(super) const TASK_JOINS: &str = "JOIN host h ON h.id = t.host_id \
 
 /// The columns that [`read_source`] reads.
 pub(crate) const SOURCE_COLUMNS: &str =
-    "s.id, s.uuid, s.spec, s.enabled_at, s.disable_reason, s.created_at";
+    "s.id, s.uuid, s.spec, s.enabled_at, s.disable_reason, s.created_at, s.disabled_at";
 
 /// The store's time.
 pub(crate) async fn now<C: GenericClient>(db: &PgDb, client: &C) -> Result<Ts, DbError> {
@@ -115,6 +115,7 @@ pub(crate) fn read_source(row: &Row, from: usize) -> Result<Option<Source>, DbEr
         enabled_at: maybe_ts(row, from + 3)?,
         disable_reason: row.try_get(from + 4)?,
         created_at: Ts::from_ms(int(row, from + 5)?),
+        disabled_at: maybe_ts(row, from + 6)?,
     }))
 }
 

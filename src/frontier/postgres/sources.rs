@@ -1,11 +1,15 @@
-//! What becomes of a source's tasks when it is no longer followed, and when it is again.
+//! What becomes of a source's tasks when it is no longer followed or no longer names them, and when it
+//! does again.
 //!
 //! The caller has called [`change`] and locks the queues first: [`owned_queues`] and [`parked_queues`]
 //! say which.
 
-use super::rows::{Place, dequeue, enqueue, int, lock, now, read_place, renew_tops};
-use crate::db::postgres::{Tx, column, rows, run};
+use std::collections::HashMap;
+
+use super::rows::{Place, dequeue, enqueue, int, lock, maybe, now, read_place, renew_tops};
+use crate::db::postgres::{Tx, column, first, rows, run};
 use crate::db::{DbError, PgDb};
+use crate::frontier::Candidate;
 use crate::frontier::rulings::CHANNEL;
 use crate::model::{Lane, SourceId, Status, Ts};
 
@@ -163,4 +167,78 @@ pub(crate) async fn revive(db: &PgDb, source: SourceId) -> Result<bool, DbError>
     renew_tops(&tx, &queues).await?;
     tx.commit().await?;
     Ok(risen)
+}
+
+/// The task at an address and its owner; `None` when it is not known.
+async fn known(
+    tx: &Tx<'_>,
+    at: &Candidate,
+    queues: &HashMap<String, i64>,
+) -> Result<Option<(Place, Option<i64>)>, DbError> {
+    let Some(queue) = queues.get(&at.host) else { return Ok(None) };
+    let sql = "SELECT id, host_id, lane, prio, due, kind, status, source_id FROM task
+        WHERE host_id = $1 AND lane = $2::bigint AND hash = $3";
+    let found = first(tx, sql, &[queue, &at.kind.lane().number(), &at.hash.head()]).await?;
+    found.map(|row| Ok((read_place(&row)?, maybe(&row, 7)?))).transpose()
+}
+
+/// Takes channels from a source that no longer names them. Each goes to another enabled source that
+/// names it too, else it is set aside as nobody's, with all that is known of it.
+pub(crate) async fn release(
+    tx: &Tx<'_>,
+    source: SourceId,
+    channels: &[Candidate],
+    queues: &HashMap<String, i64>,
+) -> Result<(), DbError> {
+    for channel in channels {
+        let Some((place, owner)) = known(tx, channel, queues).await? else { continue };
+        if owner == Some(source.0) {
+            let heir = first(
+                tx,
+                "SELECT s.id FROM task_source r JOIN source s ON s.id = r.source_id
+                 WHERE r.task_id = $1 AND s.enabled_at IS NOT NULL AND s.id <> $2
+                 ORDER BY r.first_seen, s.id LIMIT 1",
+                &[&place.task, &source.0],
+            )
+            .await?;
+            match heir {
+                Some(row) => pass_to(tx, &[(place.task, int(&row, 0)?)]).await?,
+                None => {
+                    dequeue(tx, &[place]).await?;
+                    let parked = match place.status {
+                        Status::Pending => Status::Parked,
+                        other => other,
+                    };
+                    let sql = "UPDATE task SET status = $2::bigint, source_id = NULL WHERE id = $1";
+                    run(tx, sql, &[&place.task, &parked.number()]).await?;
+                }
+            }
+        }
+        let sql = "DELETE FROM task_source WHERE task_id = $1 AND source_id = $2";
+        run(tx, sql, &[&place.task, &source.0]).await?;
+    }
+    Ok(())
+}
+
+/// Gives a source's own channels the priority that they have from now on.
+pub(crate) async fn rerank(
+    tx: &Tx<'_>,
+    source: SourceId,
+    channels: &[Candidate],
+    queues: &HashMap<String, i64>,
+    now: Ts,
+) -> Result<(), DbError> {
+    for channel in channels {
+        let Some((old, owner)) = known(tx, channel, queues).await? else { continue };
+        if owner != Some(source.0) {
+            continue;
+        }
+        let prio = i64::from(channel.priority);
+        dequeue(tx, &[old]).await?;
+        run(tx, "UPDATE task SET prio = $2::bigint WHERE id = $1", &[&old.task, &prio]).await?;
+        if old.status == Status::Pending {
+            enqueue(tx, &[Place { prio, ..old }], now).await?;
+        }
+    }
+    Ok(())
 }

@@ -1,12 +1,12 @@
-//! Moves that an outcome brings about beyond the end of its lease: a task to another address, and
-//! what robots.txt no longer rules out back into the queue.
+//! Moves beyond the end of a lease: a task to another address, what robots.txt no longer rules out back
+//! into the queue, and channels that their source no longer names out of it.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
-use super::rows::{Place, dequeue, enqueue, number, place, queue_of, renew_tops};
+use super::rows::{Place, dequeue, enqueue, number, pass_to, place, queue_of, renew_tops};
 use crate::db::DbError;
 use crate::frontier::{Candidate, Rules};
-use crate::model::{Code, Kind, Lane, Origin, Status, TaskId, Ts};
+use crate::model::{Code, Kind, Lane, Origin, SourceId, Status, TaskId, Ts};
 
 /// Gives a task another address; false when another task has it, and then nothing has changed.
 pub(crate) fn rehome(
@@ -79,6 +79,87 @@ pub(crate) fn allow_again(
         conn.prepare_cached("UPDATE task SET status = ?2, retry = 0, due = ?3 WHERE id = ?1")?
             .execute((place.task, Status::Pending.number(), now.ms()))?;
         enqueue(conn, place, now)?;
+    }
+    Ok(())
+}
+
+/// The task at an address, its owner and where it stands; `None` when it is not known.
+fn known(
+    conn: &Connection,
+    at: &Candidate,
+) -> Result<Option<(Place, Option<i64>, Status)>, DbError> {
+    let found: Option<(i64, Option<i64>, i64)> = conn
+        .prepare_cached(
+            "SELECT t.id, t.source_id, t.status FROM host h JOIN task t ON t.host_id = h.id
+             WHERE h.name = ?1 AND h.slot = 0 AND t.lane = ?2 AND t.hash = ?3",
+        )?
+        .query_row((&at.host, at.kind.lane().number(), at.hash.head()), |row| row.try_into())
+        .optional()?;
+    let Some((task, owner, status)) = found else { return Ok(None) };
+    let status = number("status", status, Status::from_number)?;
+    Ok(place(conn, task)?.map(|place| (place, owner, status)))
+}
+
+/// Takes channels from a source that no longer names them. Each goes to another enabled source that
+/// names it too, else it is set aside as nobody's, with all that is known of it.
+pub(crate) fn release(
+    conn: &Connection,
+    source: SourceId,
+    channels: &[Candidate],
+) -> Result<(), DbError> {
+    for channel in channels {
+        let Some((place, owner, status)) = known(conn, channel)? else { continue };
+        if owner == Some(source.0) {
+            let heir: Option<i64> = conn
+                .prepare_cached(
+                    "SELECT r.source_id FROM task_source r JOIN source s ON s.id = r.source_id
+                     WHERE r.task_id = ?1 AND s.enabled_at IS NOT NULL AND s.id <> ?2
+                     ORDER BY r.first_seen LIMIT 1",
+                )?
+                .query_row((place.task, source.0), |row| row.get(0))
+                .optional()?;
+            match heir {
+                Some(heir) => pass_to(conn, place.task, heir)?,
+                None => {
+                    dequeue(conn, place)?;
+                    let parked = match status {
+                        Status::Pending => Status::Parked,
+                        other => other,
+                    };
+                    conn.prepare_cached(
+                        "UPDATE task SET status = ?2, source_id = NULL WHERE id = ?1",
+                    )?
+                    .execute((place.task, parked.number()))?;
+                    renew_tops(conn, place.queue)?;
+                }
+            }
+        }
+        conn.prepare_cached("DELETE FROM task_source WHERE task_id = ?1 AND source_id = ?2")?
+            .execute((place.task, source.0))?;
+    }
+    Ok(())
+}
+
+/// Gives a source's own channels the priority that they have from now on.
+pub(crate) fn rerank(
+    conn: &Connection,
+    source: SourceId,
+    channels: &[Candidate],
+    now: Ts,
+) -> Result<(), DbError> {
+    for channel in channels {
+        let Some((old, owner, status)) = known(conn, channel)? else { continue };
+        if owner != Some(source.0) {
+            continue;
+        }
+        let prio = i64::from(channel.priority);
+        dequeue(conn, old)?;
+        conn.prepare_cached("UPDATE task SET prio = ?2 WHERE id = ?1")?
+            .execute((old.task, prio))?;
+        if status == Status::Pending {
+            enqueue(conn, Place { prio, ..old }, now)?;
+        }
+        renew_tops(conn, old.queue)?;
     }
     Ok(())
 }

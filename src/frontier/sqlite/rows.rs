@@ -77,7 +77,8 @@ pub(super) fn read_task(row: &Row<'_>) -> Result<Task, DbError> {
 }
 
 /// The columns that [`read_source`] reads.
-pub(crate) const SOURCE_COLUMNS: &str = "id, uuid, spec, enabled_at, disable_reason, created_at";
+pub(crate) const SOURCE_COLUMNS: &str =
+    "id, uuid, spec, enabled_at, disable_reason, created_at, disabled_at";
 
 /// A source from its row.
 pub(crate) fn read_source(row: &Row<'_>) -> Result<Source, DbError> {
@@ -90,6 +91,7 @@ pub(crate) fn read_source(row: &Row<'_>) -> Result<Source, DbError> {
         enabled_at: row.get::<_, Option<i64>>(3)?.map(Ts::from_ms),
         disable_reason: row.get(4)?,
         created_at: Ts::from_ms(row.get(5)?),
+        disabled_at: row.get::<_, Option<i64>>(6)?.map(Ts::from_ms),
     })
 }
 

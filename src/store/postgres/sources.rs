@@ -1,55 +1,77 @@
 //! The registry of sources: a source's channels are recurring tasks that it owns.
 
+use std::collections::HashMap;
+
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::log;
 use crate::db::postgres::{Tx, first, rows, run};
 use crate::db::{DbError, PgDb};
+use crate::frontier::Rules;
 use crate::frontier::postgres::{
     SOURCE_COLUMNS, change, int, keep, lock, maybe_code, maybe_ts, named, narrow, now,
-    owned_queues, park, parked_queues, queue_ids, read_source, renew_tops, resume, revive, take,
+    owned_queues, park, parked_queues, queue_ids, read_source, release, renew_tops, rerank, resume,
+    revive, take,
 };
-use crate::frontier::{Rules, admit};
 use crate::model::{
-    Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts, new_uuid,
+    Admission, Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts,
+    new_uuid,
 };
-use crate::store::forms::{channels as tasks_of, switched, to_spec, warnings};
+use crate::store::forms::{Rechanneled, Respecified, admitted, holds, switched, to_spec, warnings};
 use crate::store::{ChannelState, OutsideHost};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) async fn add(
     db: &PgDb,
-    new: &NewSource,
+    new: &Admission,
     rules: &Rules,
 ) -> Result<Option<Source>, DbError> {
-    let hosts = tasks_of(new, SourceId(0), rules.discover);
-    let hosts: Vec<_> = hosts.iter().filter_map(|new| admit(new, rules).ok()).collect();
-    let names = hosts.iter().map(|new| new.host.as_str()).collect();
-    let queues = queue_ids(db, names, rules).await?;
+    let Admission { spec, disabled, first_poll } = new;
+    let queues = queues_of(db, &[spec], rules).await?;
     let ids: Vec<i64> = queues.values().copied().collect();
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
     keep(&tx).await?;
     lock(&tx, &ids).await?;
     let now = now(db, &tx).await?;
+    let since = |is: bool| is.then_some(now.ms());
     let made = first(
         &tx,
-        "INSERT INTO source(uuid, name, url, spec, enabled_at, created_at)
-         VALUES($1, $2, $3, $4, $5, $5) ON CONFLICT (name) DO NOTHING RETURNING id",
-        &[&new_uuid(now).to_string(), &new.name, &new.url, &to_spec(new)?, &now.ms()],
+        "INSERT INTO source(uuid, name, url, spec, enabled_at, disabled_at, disable_reason, created_at)
+         VALUES($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (name) DO NOTHING RETURNING id",
+        &[
+            &new_uuid(now).to_string(),
+            &spec.name,
+            &spec.url,
+            &to_spec(spec)?,
+            &since(disabled.is_none()),
+            &since(disabled.is_some()),
+            disabled,
+            &now.ms(),
+        ],
     )
     .await?;
     let Some(row) = made else { return Ok(None) };
     let id = SourceId(int(&row, 0)?);
-    let candidates = tasks_of(new, id, rules.discover);
-    let candidates: Vec<_> = candidates.iter().filter_map(|new| admit(new, rules).ok()).collect();
+    let candidates = admitted(spec, id, *first_poll, rules);
     take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;
     renew_tops(&tx, &ids).await?;
     let source = by_id(&tx, id).await?;
     tx.commit().await?;
     revive(db, id).await?;
     Ok(source)
+}
+
+/// The queues in which the channels of these are.
+async fn queues_of(
+    db: &PgDb,
+    specs: &[&NewSource],
+    rules: &Rules,
+) -> Result<HashMap<String, i64>, DbError> {
+    let all = specs.iter().flat_map(|spec| admitted(spec, SourceId(0), None, rules));
+    let all: Vec<_> = all.collect();
+    queue_ids(db, all.iter().map(|one| one.host.as_str()).collect(), rules).await
 }
 
 async fn by_id<C: GenericClient>(client: &C, id: SourceId) -> Result<Option<Source>, DbError> {
@@ -203,31 +225,57 @@ async fn enable(
     disabled: Option<&str>,
     now: Ts,
 ) -> Result<(), DbError> {
-    let enabled_at = disabled.is_none().then_some(now.ms());
+    let since = |is: bool| is.then_some(now.ms());
     run(
         tx,
-        "UPDATE source SET enabled_at = $2, disable_reason = $3 WHERE id = $1",
-        &[&source.0, &enabled_at, &disabled],
+        "UPDATE source SET enabled_at = $2, disabled_at = $3, disable_reason = $4 WHERE id = $1",
+        &[&source.0, &since(disabled.is_none()), &since(disabled.is_some()), &disabled],
     )
     .await?;
     Ok(())
 }
 
-/// Changes what an operator says about a source.
+/// Changes what an operator says about a source, and its channels with it.
 pub(super) async fn respecify(
     db: &PgDb,
     name: &str,
     said: SourceChange,
-) -> Result<Option<Source>, DbError> {
+    rules: &Rules,
+) -> Result<Respecified, DbError> {
+    let queues = match &said {
+        SourceChange::Whole { was, now } => queues_of(db, &[&**was, &**now], rules).await?,
+        _ => HashMap::new(),
+    };
+    let ids: Vec<i64> = queues.values().copied().collect();
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
     change(&tx).await?;
-    let Some(mut source) = by_name(&tx, name).await? else { return Ok(None) };
+    let Some(mut source) = by_name(&tx, name).await? else { return Ok(Respecified::Unknown) };
+    if !holds(&said, &source) {
+        return Ok(Respecified::Changed);
+    }
+    let was = source.spec.clone();
     said.apply(&mut source.spec);
-    let spec = to_spec(&source.spec)?;
-    run(&tx, "UPDATE source SET spec = $2 WHERE id = $1", &[&source.id.0, &spec]).await?;
+    let spec = &source.spec;
+    let taken = "SELECT 1 FROM source WHERE name = $1 AND id <> $2";
+    if first(&tx, taken, &[&spec.name, &source.id.0]).await?.is_some() {
+        return Ok(Respecified::NameTaken(spec.name.clone()));
+    }
+    lock(&tx, &ids).await?;
+    let now = now(db, &tx).await?;
+    run(
+        &tx,
+        "UPDATE source SET name = $2, url = $3, spec = $4 WHERE id = $1",
+        &[&source.id.0, &spec.name, &spec.url, &to_spec(spec)?],
+    )
+    .await?;
+    let channels = Rechanneled::of(&was, spec, source.id, rules);
+    release(&tx, source.id, &channels.dropped, &queues).await?;
+    take(&tx, &channels.added.iter().collect::<Vec<_>>(), &queues, now).await?;
+    rerank(&tx, source.id, &channels.reranked, &queues, now).await?;
+    renew_tops(&tx, &ids).await?;
     tx.commit().await?;
-    Ok(Some(source))
+    Ok(Respecified::Done(Box::new(source)))
 }
 
 /// Forgets a source. What it owned passes on or is set aside; articles and history stay.

@@ -4,35 +4,53 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::commit::put_event;
 use crate::db::DbError;
-use crate::frontier::sqlite::{SOURCE_COLUMNS, number, park, read_source, resume, revive, take};
-use crate::frontier::{Rules, admit};
-use crate::model::{
-    Code, Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts, new_uuid,
+use crate::frontier::Rules;
+use crate::frontier::sqlite::{
+    SOURCE_COLUMNS, number, park, read_source, release, rerank, resume, revive, take,
 };
-use crate::store::forms::{channels as tasks_of, switched, to_spec, warnings};
+use crate::model::{
+    Admission, Code, Health, Kind, Source, SourceChange, SourceId, Status, TaskId, Ts, new_uuid,
+};
+use crate::store::forms::{Rechanneled, Respecified, admitted, holds, switched, to_spec, warnings};
 use crate::store::{ChannelState, OutsideHost};
 
 /// Adds a source and its channels; `None` when the name is taken.
 pub(super) fn add(
     conn: &Connection,
-    new: &NewSource,
+    new: &Admission,
     now: Ts,
     rules: &Rules,
 ) -> Result<Option<Source>, DbError> {
     let uuid = new_uuid(now).to_string();
+    let Admission { spec, disabled, first_poll } = new;
+    let since = |is: bool| is.then_some(now.ms());
+    let (enabled_at, disabled_at) = (since(disabled.is_none()), since(disabled.is_some()));
     let id: Option<i64> = conn
         .prepare_cached(
-            "INSERT INTO source(uuid, name, url, spec, enabled_at, created_at)
-             VALUES(?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT(name) DO NOTHING RETURNING id",
+            "INSERT INTO source(uuid, name, url, spec, enabled_at, disabled_at, disable_reason,
+               created_at)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(name) DO NOTHING RETURNING id",
         )?
-        .query_row((uuid, &new.name, &new.url, to_spec(new)?, now.ms()), |row| row.get(0))
+        .query_row(
+            rusqlite::params![
+                uuid,
+                spec.name,
+                spec.url,
+                to_spec(spec)?,
+                enabled_at,
+                disabled_at,
+                disabled,
+                now.ms()
+            ],
+            |row| row.get(0),
+        )
         .optional()?;
     let Some(id) = id else { return Ok(None) };
     let source = SourceId(id);
-    let channels = tasks_of(new, source, rules.discover);
-    let candidates: Vec<_> = channels.iter().filter_map(|new| admit(new, rules).ok()).collect();
-    take(conn, &candidates, now, rules)?;
-    revive(conn, source, now)?;
+    take(conn, &admitted(spec, source, *first_poll, rules), now, rules)?;
+    if disabled.is_none() {
+        revive(conn, source, now)?;
+    }
     by_id(conn, source)
 }
 
@@ -146,10 +164,10 @@ pub(super) fn set_enabled(
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
     let (was, wanted) = (source.enabled(), disabled.is_none());
     if was != wanted {
-        let enabled_at = wanted.then_some(now.ms());
+        let since = |is: bool| is.then_some(now.ms());
         conn.execute(
-            "UPDATE source SET enabled_at = ?2, disable_reason = ?3 WHERE id = ?1",
-            (source.id.0, enabled_at, disabled),
+            "UPDATE source SET enabled_at = ?2, disabled_at = ?3, disable_reason = ?4 WHERE id = ?1",
+            (source.id.0, since(wanted), since(!wanted), disabled),
         )?;
         if wanted { resume(conn, source.id, now)? } else { park(conn, source.id)? }
     }
@@ -176,17 +194,34 @@ fn forgive(conn: &Connection, source: SourceId) -> Result<Vec<TaskId>, DbError> 
     Ok(forgiven.collect::<Result<_, _>>()?)
 }
 
-/// Changes what an operator says about a source.
+/// Changes what an operator says about a source, and its channels with it.
 pub(super) fn respecify(
     conn: &Connection,
     name: &str,
     change: SourceChange,
-) -> Result<Option<Source>, DbError> {
-    let Some(mut source) = by_name(conn, name)? else { return Ok(None) };
+    now: Ts,
+    rules: &Rules,
+) -> Result<Respecified, DbError> {
+    let Some(mut source) = by_name(conn, name)? else { return Ok(Respecified::Unknown) };
+    if !holds(&change, &source) {
+        return Ok(Respecified::Changed);
+    }
+    let was = source.spec.clone();
     change.apply(&mut source.spec);
-    let spec = to_spec(&source.spec)?;
-    conn.execute("UPDATE source SET spec = ?2 WHERE id = ?1", (source.id.0, spec))?;
-    Ok(Some(source))
+    let spec = &source.spec;
+    let taken = "SELECT EXISTS(SELECT 1 FROM source WHERE name = ?1 AND id <> ?2)";
+    if conn.query_row(taken, (&spec.name, source.id.0), |row| row.get(0))? {
+        return Ok(Respecified::NameTaken(spec.name.clone()));
+    }
+    conn.execute(
+        "UPDATE source SET name = ?2, url = ?3, spec = ?4 WHERE id = ?1",
+        (source.id.0, &spec.name, &spec.url, to_spec(spec)?),
+    )?;
+    let channels = Rechanneled::of(&was, spec, source.id, rules);
+    release(conn, source.id, &channels.dropped)?;
+    take(conn, &channels.added, now, rules)?;
+    rerank(conn, source.id, &channels.reranked, now)?;
+    Ok(Respecified::Done(Box::new(source)))
 }
 
 /// Forgets a source. What it owned passes on or is set aside; articles and history stay.

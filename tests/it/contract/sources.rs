@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{
-    Access, Ask, Code, FeedFact, FeedState, Health, Kind, Lane, NewTask, Next, Outcome, PollPolicy,
-    Polling, RefetchPolicy, Secret, SourceChange, Status,
+    Access, Admission, Ask, Code, FeedFact, FeedState, Health, Kind, Lane, NewSource, NewTask,
+    Next, Outcome, PollPolicy, Polling, RefetchPolicy, Secret, SourceChange, Status,
 };
 use feedmill::store::{ArticleFilter, ChannelState, SourceError};
 use feedmill_formats::article::Selectors;
@@ -63,6 +63,80 @@ pub(super) async fn how_a_source_is_asked_can_be_changed(open: Open) {
     assert_eq!((kept.spec.selectors, kept.spec.poll_policy), (selectors, None));
     let nobody = trial.store.respecify("b", SourceChange::Access(access)).await;
     assert!(matches!(nobody, Err(SourceError::Unknown(name)) if name == "b"));
+}
+
+pub(super) async fn what_a_source_says_of_its_channels_can_be_changed(open: Open) {
+    const SITEMAP: &str = "https://b.example/sitemap.xml";
+    const NEW: &str = "https://c.example/feed";
+    let trial = begin(open).await;
+    let source = trial.source("a", &[FEED, NEW]).await;
+    let heir = trial.source("heir", &[NEW]).await;
+    trial.end(&trial.take().await, Next::Again { at: trial.now().after(DAY) }).await;
+    let polled = trial.task(FEED).await;
+    let was = trial.store.source("a").await.unwrap().0.spec;
+    let mut now = was.clone();
+    now.name = "b".into();
+    now.url = "https://a.example/home".into();
+    now.priority = 9;
+    now.feed_urls = vec![FEED.into()];
+    now.sitemap_urls = vec![SITEMAP.into()];
+    let whole = |was: &NewSource, now: &NewSource| SourceChange::Whole {
+        was: Box::new(was.clone()),
+        now: Box::new(now.clone()),
+    };
+    let changed = trial.store.respecify("a", whole(&was, &now)).await.unwrap();
+    assert_eq!((&changed.spec, changed.id), (&now, source.id));
+    assert_eq!(trial.store.source("b").await.unwrap().0, changed);
+    let kept = trial.task(FEED).await;
+    assert_eq!(
+        (kept.next_fetch_at, kept.priority, kept.source),
+        (polled.next_fetch_at, 9, Some(source.id))
+    );
+    assert_eq!(trial.task(NEW).await.source, Some(heir.id), "another source still names it");
+    let channels = trial.store.source("b").await.unwrap().1;
+    let urls: Vec<_> = channels.iter().map(|one| one.url.as_str()).collect();
+    assert_eq!(urls, [FEED, SITEMAP]);
+
+    let late = trial.store.respecify("b", whole(&was, &now)).await;
+    assert!(matches!(late, Err(SourceError::Changed(name)) if name == "b"));
+    let taken = NewSource { name: "heir".into(), ..now.clone() };
+    let taken = trial.store.respecify("b", whole(&now, &taken)).await;
+    assert!(matches!(taken, Err(SourceError::NameTaken(name)) if name == "heir"));
+
+    let none = NewSource { feed_urls: vec![], sitemap_urls: vec![], ..now.clone() };
+    trial.store.respecify("b", whole(&now, &none)).await.unwrap();
+    for url in [FEED, SITEMAP] {
+        let task = trial.task(url).await;
+        assert_eq!((task.status, task.source), (Status::Parked, None), "{url}");
+    }
+    trial.enable("b").await;
+    assert_eq!(trial.task(FEED).await.status, Status::Parked, "it is no longer its own");
+    trial.store.respecify("b", whole(&none, &now)).await.unwrap();
+    let again = trial.task(FEED).await;
+    assert_eq!((again.status, again.source), (Status::Pending, Some(source.id)));
+    assert_eq!(again.id, polled.id, "what is known of it stays");
+}
+
+pub(super) async fn a_source_may_come_in_disabled_or_later(open: Open) {
+    let trial = begin(open).await;
+    let spec = |name: &str| NewSource {
+        feed_urls: vec![format!("https://{name}.example/feed")],
+        ..NewSource::new(name, format!("https://{name}.example/"))
+    };
+    let disabled = Some("until they answer".to_owned());
+    let off = Admission { disabled: disabled.clone(), ..spec("off").into() };
+    let off = trial.store.admit_source(off).await.unwrap();
+    assert_eq!((off.enabled_at, off.disabled_at), (None, Some(trial.now())));
+    assert_eq!(off.disable_reason, disabled);
+    let later = Admission { first_poll: Some(trial.now().after(DAY)), ..spec("later").into() };
+    trial.store.admit_source(later).await.unwrap();
+    assert!(trial.idle().await);
+    trial.pass(DAY);
+    assert_eq!(trial.take().await.source.unwrap().spec.name, "later");
+    trial.enable("off").await;
+    let (on, _) = trial.store.source("off").await.unwrap();
+    assert_eq!((on.enabled_at, on.disabled_at), (Some(trial.now()), None));
+    assert_eq!(trial.take().await.source.unwrap().spec.name, "off");
 }
 
 pub(super) async fn disabling_parks_and_enabling_resumes(open: Open) {
