@@ -5,6 +5,7 @@ pub mod backup;
 pub mod carry;
 pub mod discover;
 pub mod keep;
+pub mod lists;
 mod poll;
 mod price;
 pub mod raw;
@@ -244,6 +245,12 @@ pub async fn run(
         Arc::clone(&store),
         config.schedule.budget.per_day(),
         policy(config).bounds(),
+        clock.clone(),
+        upkeep_stop.clone(),
+    ));
+    upkeep.spawn(lists::keep(
+        Arc::new(config.clone()),
+        Arc::clone(&store),
         clock.clone(),
         upkeep_stop.clone(),
     ));

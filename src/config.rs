@@ -9,6 +9,7 @@ mod budget;
 mod error;
 mod group;
 mod keys;
+mod lists;
 mod load;
 mod network;
 mod pages;
@@ -30,6 +31,7 @@ pub use aliases::{ALIASES, Convert};
 pub use budget::Budget;
 pub use error::{ConfigError, Origin, Problem};
 pub use group::Group;
+pub use lists::{Manager, RedisSet, Sources};
 pub use load::{LoadOptions, Loaded, RESERVED, load};
 pub use network::{HostPattern, Network, Resolve};
 pub use pages::{Check, Refetch, RefetchPolicy, Validation};
@@ -46,6 +48,7 @@ pub struct Config {
     /// Directory of the embedded database, the archive and the output. Made when it is missing.
     pub data_dir: PathBuf,
     pub database: Database,
+    pub sources: Sources,
     pub fetch: Fetch,
     pub hosts: Hosts,
     pub robots: Robots,
@@ -346,6 +349,7 @@ impl Default for Config {
         Self {
             data_dir: PathBuf::from("./feedmill-data"),
             database: Database::default(),
+            sources: Sources::default(),
             fetch: Fetch::default(),
             hosts: Hosts::default(),
             robots: Robots::default(),

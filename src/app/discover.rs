@@ -128,6 +128,7 @@ impl Scout {
             uuid: String::new(),
             spec: spec.clone(),
             enabled_at: None,
+            disabled_at: None,
             disable_reason: None,
             created_at: self.clock.now(),
         }

@@ -7,12 +7,14 @@ mod diff;
 mod lists;
 mod rehearse;
 mod selectors;
+mod set;
 mod show;
 mod status;
 mod test;
 
 use clap::Subcommand;
 use feedmill_formats::url::Url;
+use serde_json::json;
 
 use super::{Context, Failure, text};
 use crate::config::{Config, Span};
@@ -24,6 +26,7 @@ use crate::sources::{Wanted, check_polling, specify};
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Add(Box<Add>),
+    Set(Box<set::Args>),
     /// Replaces how a source is asked: headers, credentials, proxy. Without flags, like everybody
     Access {
         /// The source's name or id
@@ -49,8 +52,7 @@ pub(super) enum Command {
         flags: Box<selectors::Flags>,
     },
     Test(Box<test::Args>),
-    /// Lists all sources
-    List,
+    List(show::List),
     /// Shows how all sources do, in groups, the worst first
     Status {
         /// Lists the healthy ones as well
@@ -74,16 +76,12 @@ pub(super) enum Command {
         /// The source's name or id
         name: String,
     },
-    /// Adds a source for each feed of an OPML file
-    Import {
-        /// The OPML file, or - for standard input
-        file: String,
-        /// Shows what would be found and what it would cost, and stores nothing
-        #[arg(long)]
-        rehearse: bool,
-    },
-    /// Prints the feeds of all sources as OPML
-    Export,
+    Import(lists::Import),
+    /// Follows the lists of `[sources]` once: a source-manager's sources, and sets in Redis
+    ///
+    /// A running engine does the same by itself, as often as the configuration says.
+    Sync,
+    Export(lists::Export),
     /// Forgets a source; its articles stay
     Remove {
         /// The source's name or id
@@ -154,9 +152,6 @@ pub(super) struct Add {
     /// Addresses of its feeds and sitemaps, or of a page to look for them
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// What to call it [default: the host of the first address]
-    #[arg(long)]
-    name: Option<String>,
     /// Does not ask
     #[arg(long, short)]
     yes: bool,
@@ -172,37 +167,23 @@ pub(super) struct Add {
     /// The addresses are sitemaps, whatever they are called
     #[arg(long)]
     sitemap: bool,
-    /// A label that its articles carry
-    #[arg(long)]
-    category: Option<String>,
-    /// 1 to 10, 10 is served first [default: 5]
-    #[arg(long, value_name = "1-10")]
-    priority: Option<u8>,
-    /// The pause between two requests to its hosts, when robots.txt names none, such as 2s
-    #[arg(long, value_name = "SPAN")]
-    rate_limit: Option<Span>,
     #[command(flatten)]
-    pace: Polls,
-    #[command(flatten)]
-    selectors: selectors::Flags,
-    #[command(flatten)]
-    access: access::Flags,
+    flags: set::Flags,
 }
 
 impl Add {
     fn wanted(&self) -> Result<Wanted, Failure> {
         let kind = self.feed.then_some(Kind::Feed);
+        let (mut urls, mut said) = (self.urls.clone(), self.flags.said());
+        if self.flags.wants_pages() && !urls.is_empty() {
+            // What is read as a page is the home page, not a feed.
+            said.insert(0, ("url".to_owned(), json!(urls.remove(0))));
+        }
         Ok(Wanted {
-            urls: self.urls.clone(),
-            name: self.name.clone(),
+            urls,
             kind: kind.or_else(|| self.sitemap.then_some(Kind::Sitemap)),
-            category: self.category.clone(),
-            priority: self.priority,
-            rate_limit: self.rate_limit.map(Span::duration),
-            polling: self.pace.polling(),
-            refetch: self.pace.refetch,
-            selectors: self.selectors.selectors(),
-            access: self.access.access()?,
+            said,
+            access: self.flags.access()?,
         })
     }
 }
@@ -210,17 +191,19 @@ impl Add {
 pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::Add(args) => add::run(args, context).await,
+        Command::Set(args) => set::run(args, context).await,
         Command::Access { name, flags } => access::run(name, flags, context).await,
         Command::Pace { name, flags } => pace(name, flags, context).await,
         Command::Selectors { name, flags } => selectors::run(name, flags, context).await,
         Command::Test(args) => test::run(args, context).await,
-        Command::List => show::list(context).await,
+        Command::List(args) => show::list(args, context).await,
         Command::Status { all } => status::run(*all, context).await,
         Command::Show { name } => show::show(name, context).await,
         Command::Candidates { name } => candidates::run(name, context).await,
         Command::Diff { name } => diff::run(name, context).await,
-        Command::Import { file, rehearse } => lists::import(file, *rehearse, context).await,
-        Command::Export => lists::export(context).await,
+        Command::Import(args) => lists::import(args, context).await,
+        Command::Sync => lists::sync(context).await,
+        Command::Export(args) => lists::export(args, context).await,
         Command::Remove { name, yes } => remove(name, *yes, context).await,
         Command::Enable { name } => {
             let source = context.store().await?.set_enabled(name, None).await?;

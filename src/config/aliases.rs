@@ -16,7 +16,7 @@ pub enum Convert {
 }
 
 /// Variable, key, and how to convert. Of several for one key, the first that is set counts.
-pub const ALIASES: [(&str, &str, Convert); 19] = [
+pub const ALIASES: [(&str, &str, Convert); 21] = [
     ("WORKER_COUNT", "fetch.workers", Convert::AsIs),
     ("NEWSFED_CONCURRENCY", "fetch.workers", Convert::AsIs),
     ("FEED_POLLER_MAX_CONCURRENCY", "fetch.workers", Convert::AsIs),
@@ -36,6 +36,8 @@ pub const ALIASES: [(&str, &str, Convert); 19] = [
     ("LOG_FORMAT", "log.format", Convert::Lower),
     ("FRONTIER_DB_URL", "database.url", Convert::Dsn),
     ("NEWSFED_METADATA_DSN", "database.url", Convert::Dsn),
+    ("SOURCE_MANAGER_URL", "sources.manager.url", Convert::AsIs),
+    ("FETCHER_SOURCE_MANAGER_URL", "sources.manager.url", Convert::AsIs),
 ];
 
 impl Convert {

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use url::Url;
 
 use super::error::{Origin, Problem};
-use super::{Archive, Config, Fetch, Retry, Robots, Schedule, SecretUrl, Size, Span};
+use super::{Archive, Config, Fetch, Retry, Robots, Schedule, SecretUrl, Size, Sources, Span};
 
 /// All that is wrong; empty when the configuration can be used.
 pub fn validate(config: &Config) -> Vec<Problem> {
@@ -17,6 +17,7 @@ pub fn validate(config: &Config) -> Vec<Problem> {
         found.refuse("data_dir", "is empty: name a directory, such as \"./feedmill-data\"");
     }
     found.database(config.database.url.expose());
+    found.lists(&config.sources);
     found.fetch(&config.fetch);
     found.contact(&config.fetch.contact);
     found.within("hosts.concurrency", config.hosts.concurrency, 1..=1000);
@@ -108,6 +109,18 @@ impl Found {
         if !value.chars().all(|c| c == ' ' || c.is_ascii_graphic()) {
             self.refuse(key, "goes into a request header: use plain ASCII on one line");
         }
+    }
+
+    fn lists(&mut self, lists: &Sources) {
+        let url = &lists.manager.url;
+        let web = |url: Url| matches!(url.scheme(), "http" | "https") && url.username().is_empty();
+        if !url.is_empty() && !Url::parse(url).is_ok_and(web) {
+            let advice = "is no address of a source-manager: write it as http://host:8050, and what \
+                it asks for as sources.manager.token";
+            self.refuse("sources.manager.url", advice);
+        }
+        self.positive("sources.manager.interval", lists.manager.interval);
+        self.positive("sources.redis_interval", lists.redis_interval);
     }
 
     /// Never tells the value: it may hold a password.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 
 use assert_cmd::Command;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A directory to work in, and the binary in it with an environment of its own.
@@ -255,9 +255,58 @@ fn a_source_is_added_changed_and_forgotten() {
     assert!(text.contains("at least    1m") && text.contains("at most     2h"), "{text}");
     desk.ok(&pace(&[]));
 
+    let set = |flags: &[&'static str]| [&["source", "set", "example.com"], flags].concat();
+    desk.fails(&set(&[]), 2, "nothing is to be changed");
+    desk.fails(&set(&["--priority", "11"]), 2, "choose 1 to 10");
+    desk.fails(&set(&["--article-url-pattern", "(news"]), 2, "the pattern `(news`");
+    desk.fails(&set(&["--drop", "https://example.com/other"]), 2, "no channel of this source");
+    desk.fails(&set(&["--clear", "cron"]), 2, "there is no field `cron`");
+    desk.fails(&set(&["--add", "http://10.0.0.1/feed"]), 2, "not a public address");
+    desk.fails(&set(&["--name", "other"]), 1, "exists already");
+    let told = desk.ok(&set(&[
+        "--url",
+        "https://example.com/home",
+        "--tag",
+        "europe",
+        "--tag",
+        "sport",
+        "--discover",
+        "no",
+        "--mode",
+        "both",
+        "--max-depth",
+        "-1",
+        "--article-url-pattern",
+        "/news/",
+        "--body",
+        ".text",
+        "--add",
+        "https://example.com/atom.xml",
+        "--drop",
+        "https://example.com/news-sitemap.xml",
+        "--clear",
+        "rate_limit",
+        "--category",
+        "",
+    ]));
+    assert_eq!(told, "example.com is changed\n");
+    let shown = desk.json(&["source", "show", "example.com"]);
+    let source = &shown["source"];
+    assert_eq!(source["feed_urls"][1], "https://example.com/atom.xml");
+    assert_eq!(source["sitemap_urls"].as_array().unwrap().len(), 0);
+    assert_eq!((&source["category"], &source["rate_limit_ms"]), (&Value::Null, &Value::Null));
+    assert_eq!(shown["channels"].as_array().unwrap().len(), 2);
+    let text = desk.ok(&["source", "show", "example.com"]);
+    for words in ["tags        europe, sport", "discovery   off", "depth       without end"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    desk.ok(&set(&["--clear", "tags", "--clear", "selectors", "--priority", ""]));
+    let shown = desk.json(&["source", "show", "example.com"]);
+    assert_eq!((&shown["source"]["tags"], &shown["source"]["priority"]), (&Value::Null, &json!(5)));
+
     desk.ok(&["source", "disable", "example.com", "--reason", "they asked"]);
     let shown = desk.ok(&["source", "show", "example.com"]);
-    assert!(shown.contains("disabled (they asked)"), "{shown}");
+    assert!(shown.contains("disabled (they asked) since 20"), "{shown}");
     desk.ok(&["source", "enable", "example.com"]);
     assert_eq!(
         desk.json(&["source", "show", "example.com"])["source"]["disable_reason"],

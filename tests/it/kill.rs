@@ -17,7 +17,12 @@ const KILLS: u64 = 20;
 /// The program, without what only its tests know.
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedmill"));
-    for name in ["FEEDMILL_TEST_POSTGRES", "FEEDMILL_TEST_S3", "FEEDMILL_TEST_WARCIO"] {
+    for name in [
+        "FEEDMILL_TEST_POSTGRES",
+        "FEEDMILL_TEST_REDIS",
+        "FEEDMILL_TEST_S3",
+        "FEEDMILL_TEST_WARCIO",
+    ] {
         command.env_remove(name);
     }
     command

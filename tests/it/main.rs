@@ -21,6 +21,7 @@ mod groups;
 mod hostile;
 mod invariants;
 mod kill;
+mod lists;
 mod onboard;
 mod outage;
 mod pipeline;

@@ -50,6 +50,9 @@ pub struct Opml {
     pub title: Option<String>,
     /// The feeds, in its order, each once.
     pub feeds: Vec<Subscription>,
+    /// The lines on which they stand, as they were read.
+    #[serde(skip)]
+    pub lines: Vec<u64>,
     /// Whether it ends too early.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
@@ -92,14 +95,20 @@ pub fn parse(body: &[u8]) -> Result<Opml, OpmlError> {
     // The names of the outlines that are open; a feed has none.
     let mut open: Vec<Option<String>> = Vec::new();
     let mut in_title = false;
+    let (mut line, mut counted) = (1, 0);
     loop {
-        match scanner.next() {
+        let node = scanner.next();
+        let passed = decoded.text.get(counted..scanner.position()).unwrap_or_default();
+        line += passed.bytes().filter(|byte| *byte == b'\n').count() as u64;
+        counted = scanner.position();
+        match node {
             Node::Open(tag) => match &*tag.kind() {
                 "opml" => (is_opml, is_closed) = (true, tag.empty),
                 "title" => in_title = !tag.empty,
                 "outline" if open.len() >= MAX_DEPTH => return Err(OpmlError::TooDeep),
                 "outline" => {
                     let name = opml.outline(&tag, &open, &mut known);
+                    opml.lines.resize(opml.feeds.len(), line);
                     if !tag.empty {
                         open.push(name);
                     }
@@ -225,7 +234,8 @@ fn spaced(name: &str) -> String {
 }
 
 /// The names of the outlines that a category stands for.
-fn levels(category: &str) -> Vec<String> {
+#[must_use]
+pub fn levels(category: &str) -> Vec<String> {
     // What stands between blanks is put aside while the others are split.
     let marked = category.replace(" / ", "\0");
     let names = marked.split('/').map(str::trim).filter(|name| !name.is_empty());
@@ -268,6 +278,8 @@ mod tests {
             [("A", "News/World x/y".into()), ("B", "News".into()), ("C c", String::new())]
         );
         assert_eq!(opml.feeds[0].home_url.as_deref(), Some("https://a.example/"));
+        let list = parse(b"<opml>\n<outline xmlUrl='https://a.example/'\n/>\n\n<outline xmlUrl='https://b.example/'/></opml>");
+        assert_eq!(list.unwrap().lines, [3, 5], "where they end");
     }
 
     #[test]

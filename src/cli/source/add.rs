@@ -15,7 +15,7 @@ use crate::app;
 use crate::app::discover::{Look, Scout};
 use crate::config::Config;
 use crate::db::EngineLock;
-use crate::model::{FoundChannel, Kind, NewSource, Source, Tried};
+use crate::model::{FoundChannel, IngestionMode, Kind, NewSource, Source, Tried};
 use crate::sources::MAX_NAME;
 use crate::store::Store;
 
@@ -25,8 +25,10 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     let config = context.load()?.config;
     let mut spec = super::spec(args, &config)?;
-    spec.discover = !args.no_discover;
-    if args.no_check {
+    spec.discover &= !args.no_discover;
+    // A page that is to be read as a page needs no feed.
+    let is_page = spec.website.is_some() || spec.ingestion_mode == IngestionMode::Spider;
+    if args.no_check || is_page {
         let source = context.store_or_new().await?.add_source(spec).await?;
         let told = format!("{} is followed: {}", source.spec.name, channels(&source));
         return context.out.done(&source, &told);

@@ -1,204 +1,302 @@
-//! `feedmill source import` and `export`: sources as OPML.
+//! `feedmill source import` and `export`: lists of sources, in and out.
 
-use std::collections::HashSet;
-
-use feedmill_formats::opml::{self, Opml, Subscription};
-use feedmill_formats::url::{self as web, KeyRules, Url};
+use feedmill_formats::url::{self as web, Url};
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 
+use super::super::meter::Line as Meter;
 use super::super::{Context, Failure, document, text};
 use super::rehearse;
-use crate::app;
+use crate::app::{self, lists::Synced};
+use crate::config::Config;
 use crate::fetch::Guard;
-use crate::model::{Kind, Source};
-use crate::sources::{MAX_NAME, Wanted, specify};
-use crate::store::SourceError;
+use crate::model::{Admission, Ts};
+use crate::sources::lists::{self, Format, List};
+use crate::sources::plan::{Followed, Verdict};
+use crate::sources::specify;
+use crate::store::{SourceError, Store};
 
-/// What became of the feeds of a list.
-#[derive(Debug, Default, Serialize)]
-struct Imported {
-    /// The names of the sources that were added.
-    added: Vec<String>,
-    /// How many were followed already.
+/// Sources on their way into the store at a time; those that wait together share a transaction.
+const ABREAST: usize = 256;
+/// So many are polled at once; of a longer list, the others begin one after another.
+const AT_ONCE: usize = 20;
+/// Between the first polls of two of those, in milliseconds.
+const APART: i64 = 50;
+/// Rows of one kind that are told in full.
+const SHOWN: usize = 50;
+
+/// Adds the sources of a list
+///
+/// The list may be OPML, a table (CSV) whose first line names its columns, JSON, or plain addresses, one
+/// in a line; which of them is told by its content. What is followed already is left alone, so that a
+/// list can be imported again at any time: only what is missing is added. Nothing is fetched by the
+/// import itself: new sources are polled by the engine, a long list one after another.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Columns of a table, in any order: name, url (the home page), feed_url, sitemap_url, category, tags,
+priority, rate_limit, ingestion_mode, poll_interval and more; docs/OPERATIONS.md has them all.
+
+Examples:
+  feedmill source import subscriptions.opml
+  feedmill source import publishers.csv --strict
+  feedmill --data-dir old source export --format json | feedmill source import -")]
+pub(in crate::cli) struct Import {
+    /// The list, or - for standard input
+    file: String,
+    /// How it is written: opml, csv, json or urls [default: what it looks like]
+    #[arg(long)]
+    format: Option<Format>,
+    /// Adds nothing at all when a row cannot be followed
+    #[arg(long)]
+    strict: bool,
+    /// Shows what would be found and what it would cost, and stores nothing
+    #[arg(long)]
+    rehearse: bool,
+}
+
+/// Prints all sources as a list
+///
+/// JSON is whole but for secrets, and can be imported again as it is. A table has all but headers and
+/// proxies, OPML has the feeds with their names and labels, and urls only the addresses.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Export {
+    /// How it is written: opml, csv, json or urls
+    #[arg(long, default_value = "opml")]
+    format: Format,
+}
+
+/// What became of a row.
+#[derive(Debug, Serialize)]
+struct Told {
+    line: u64,
+    result: &'static str,
+    /// The source that was added, or has it already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// What became of a list.
+#[derive(Debug, Serialize)]
+struct Report {
+    format: Format,
+    added: u64,
     known: u64,
-    /// Those that could not have their title for a name.
-    renamed: Vec<String>,
-    /// What was left out, and why.
-    refused: Vec<String>,
-    /// Whether the list ends too early.
-    truncated: bool,
+    refused: u64,
+    /// What of the list means nothing here.
+    notes: Vec<String>,
+    rows: Vec<Told>,
 }
 
-/// What is followed and what it is called.
-struct Followed {
-    rules: KeyRules,
-    addresses: HashSet<String>,
-    names: HashSet<String>,
-}
-
-impl Followed {
-    fn of(sources: &[Source], rules: KeyRules) -> Self {
-        let urls =
-            sources.iter().flat_map(|it| it.spec.feed_urls.iter().chain(&it.spec.sitemap_urls));
-        let addresses = urls.map(|url| key(url, &rules)).collect();
-        let names = sources.iter().map(|source| source.spec.name.clone()).collect();
-        Self { rules, addresses, names }
-    }
-
-    fn has(&self, address: &str) -> bool {
-        self.addresses.contains(&key(address, &self.rules))
-    }
-
-    fn add(&mut self, address: &str, name: &str) {
-        self.addresses.insert(key(address, &self.rules));
-        self.names.insert(name.to_owned());
-    }
-
-    /// The name, or one that nobody has: with the host of the feed, and a number if need be.
-    fn free_name(&self, name: &str, address: &str) -> String {
-        let host = web::parse(address).map(|url| web::host(&url)).unwrap_or_default();
-        let endings = (2..).map(|n| format!(" ({host} {n})"));
-        let endings = [String::new(), format!(" ({host})")].into_iter().chain(endings);
-        let names = endings.map(|ending| {
-            let room = MAX_NAME.saturating_sub(ending.chars().count());
-            let start: String = name.chars().take(room).collect();
-            format!("{}{ending}", start.trim_end()).chars().take(MAX_NAME).collect::<String>()
-        });
-        names.take(self.names.len() + 3).find(|name| !self.names.contains(name)).unwrap_or_default()
-    }
-}
-
-/// What makes an address the same as another.
-fn key(address: &str, rules: &KeyRules) -> String {
-    web::parse(address).map_or_else(|_| address.to_owned(), |url| web::key(&url, rules))
-}
-
-/// Adds a source for each feed of a list; those that are followed already are left alone.
-pub(super) async fn import(file: &str, rehearse: bool, context: &Context) -> Result<(), Failure> {
-    let body = document::local(file)?;
-    let list =
-        opml::parse(&body).map_err(|error| Failure::failed(error.code(), error.to_string()))?;
+/// Adds the sources of a list; those that are followed already are left alone.
+pub(super) async fn import(args: &Import, context: &Context) -> Result<(), Failure> {
+    let body = document::local(&args.file)?;
+    let list = lists::read(&body, args.format)
+        .map_err(|error| Failure::failed(error.code(), format!("{error}; nothing was added")))?;
+    drop(body);
     let config = context.load()?.config;
     let guard = Guard::new(&config.fetch);
     let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
-    if rehearse {
-        let specs = list.feeds.iter().filter_map(|feed| specify(&wanted(feed), permit).ok());
-        return rehearse::run(specs.collect(), &config, context).await;
+    if args.rehearse {
+        return rehearsed(list, permit, &config, context).await;
     }
     let store = context.store_or_new().await?;
     let mut followed = Followed::of(&store.sources().await?, app::key_rules(&config));
-    let mut done = Imported { truncated: list.truncated, ..Imported::default() };
-    for feed in &list.feeds {
-        let spec = match specify(&wanted(feed), permit) {
-            Ok(spec) => spec,
-            Err(error) => {
-                done.refused.push(told_of(&feed.feed_url, &error.to_string()));
+    let (mut report, mut new) = judge(list, &mut followed, permit);
+    if args.strict && report.refused > 0 {
+        report.rows.retain(|row| row.result == "refused");
+        report.added = 0;
+        context.out.emit(&report, |_| report.told())?;
+        let message = "nothing was added: not every row can be followed, and --strict was said";
+        return Err(Failure::failed("refused_rows", message));
+    }
+    spread(&mut new, context.clock.now());
+    admit(&*store, new, &mut report, context).await?;
+    context.out.emit(&report, |_| report.told())?;
+    match (report.added + report.known, report.refused) {
+        (0, 1..) => Err(Failure::failed("all_refused", "none of the rows could be followed")),
+        _ => Ok(()),
+    }
+}
+
+/// Shows what the rows that can be followed would bring; what is wrong with the others is noted.
+async fn rehearsed(
+    list: List,
+    permit: impl Fn(&Url) -> Result<(), String> + Copy,
+    config: &Config,
+    context: &Context,
+) -> Result<(), Failure> {
+    let mut specs = Vec::new();
+    for row in list.rows {
+        let spec = row
+            .entry
+            .and_then(|entry| specify(&entry.wanted(), permit).map_err(|error| error.to_string()));
+        match spec {
+            Ok(spec) => specs.push(spec),
+            Err(reason) => {
+                context.out.note(&format!("line {}: {}", row.line, text::one_line(&reason)));
+            }
+        }
+    }
+    rehearse::run(specs, config, context).await
+}
+
+/// Sources to add, each with its place in the report.
+type New = Vec<(usize, Admission)>;
+
+fn judge(
+    list: List,
+    followed: &mut Followed,
+    permit: impl Fn(&Url) -> Result<(), String> + Copy,
+) -> (Report, New) {
+    let (mut rows, mut new) = (Vec::with_capacity(list.rows.len()), Vec::new());
+    for row in list.rows {
+        let line = row.line;
+        let refused = |address, reason| Told {
+            line,
+            result: "refused",
+            name: None,
+            address,
+            reason: Some(reason),
+        };
+        let entry = match row.entry {
+            Ok(entry) => entry,
+            Err(reason) => {
+                rows.push(refused(None, reason));
                 continue;
             }
         };
-        if followed.has(&feed.feed_url) {
-            done.known += 1;
-            continue;
-        }
-        let title = spec.name.clone();
-        let name = followed.free_name(&title, &feed.feed_url);
-        match store.add_source(crate::model::NewSource { name, ..spec }).await {
-            Ok(source) => {
-                let name = source.spec.name;
-                followed.add(&feed.feed_url, &name);
-                if name != title {
-                    done.renamed.push(format!("{name}: {title} is the name of another source"));
-                }
-                if let Some(more) = feed.categories.get(1..).filter(|more| !more.is_empty()) {
-                    let more = more.join(", ");
-                    done.refused
-                        .push(format!("{name}: a source has one category, not also {more}"));
-                }
-                done.added.push(name);
+        rows.push(match followed.judge(&entry, permit) {
+            Verdict::Refused { address, reason, .. } => refused(address, reason),
+            Verdict::Known { by, address } => {
+                Told { line, result: "known", name: Some(by), address: Some(address), reason: None }
             }
+            Verdict::Add { new: admission, instead_of } => {
+                let name = Some(admission.spec.name.clone());
+                new.push((rows.len(), *admission));
+                let result = if instead_of.is_some() { "renamed" } else { "added" };
+                let reason = instead_of.map(|title| format!("{title} is another source's name"));
+                Told { line, result, name, address: None, reason }
+            }
+        });
+    }
+    let count = |result: &str| rows.iter().filter(|row| row.result == result).count() as u64;
+    let report = Report {
+        format: list.format,
+        added: new.len() as u64,
+        known: count("known"),
+        refused: count("refused"),
+        notes: list.notes,
+        rows,
+    };
+    (report, new)
+}
+
+/// Lets the first polls of a long list begin one after another.
+fn spread(new: &mut New, now: Ts) {
+    for (at, (_, admission)) in new.iter_mut().enumerate().skip(AT_ONCE) {
+        let after = i64::try_from(at).unwrap_or(i64::MAX).saturating_mul(APART);
+        admission.first_poll = Some(Ts::from_ms(now.ms().saturating_add(after)));
+    }
+}
+
+/// Brings sources into the store, each whole or not at all.
+async fn admit(
+    store: &dyn Store,
+    new: New,
+    report: &mut Report,
+    context: &Context,
+) -> Result<(), Failure> {
+    let (total, mut done) = (new.len() as u64, 0);
+    let mut progress = Meter::new(context);
+    let adding =
+        new.into_iter().map(|(at, new)| async move { (at, store.admit_source(new).await) });
+    let mut adding = stream::iter(adding).buffered(ABREAST);
+    while let Some((at, added)) = adding.next().await {
+        done += 1;
+        progress.tell(format!("{} of {} sources", text::number(done), text::number(total)));
+        match added {
+            Ok(_) => {}
             Err(SourceError::NameTaken(name)) => {
-                let reason = format!("{name} was taken as a name meanwhile; import the list again");
-                done.refused.push(told_of(&feed.feed_url, &reason));
+                report.added -= 1;
+                report.refused += 1;
+                if let Some(row) = report.rows.get_mut(at) {
+                    let reason = format!("{name} was taken as a name meanwhile; import again");
+                    (row.result, row.name, row.reason) = ("refused", None, Some(reason));
+                }
             }
             Err(error) => return Err(error.into()),
         }
     }
-    if list.left_out > 0 {
-        let feeds = text::count(list.left_out as u64, "feed");
-        done.refused.push(format!("{feeds} beyond the most that a list may have"));
-    }
-    context.out.emit(&done, |_| done.told())
+    progress.clear();
+    Ok(())
 }
 
-fn wanted(feed: &Subscription) -> Wanted {
-    let label = |text: &String| text.chars().take(MAX_NAME).collect();
-    Wanted {
-        urls: vec![feed.feed_url.clone()],
-        name: feed.title.as_ref().map(label),
-        kind: Some(Kind::Feed),
-        category: feed.categories.first().map(label),
-        ..Wanted::default()
-    }
-}
-
-/// A reason with the address that it is about.
-fn told_of(address: &str, reason: &str) -> String {
-    let address = web::without_credentials(address);
-    if reason.contains(&address) { reason.to_owned() } else { format!("{address}: {reason}") }
-}
-
-impl Imported {
+impl Report {
     fn told(&self) -> String {
-        let added = text::count(self.added.len() as u64, "source");
-        let mut told = format!("{added} added, {} followed already", self.known);
-        let renamed = self.renamed.iter().map(|line| ("renamed", line));
-        let refused = self.refused.iter().map(|line| ("left out", line));
-        for (what, line) in renamed.chain(refused) {
-            told.push_str(&format!("\n{what}: {}", text::one_line(line)));
+        let added = text::count(self.added, "source");
+        let [known, refused] = [self.known, self.refused].map(text::number);
+        let mut told = format!("{added} added, {known} followed already, {refused} refused");
+        for result in ["renamed", "known", "refused"] {
+            let rows: Vec<_> = self.rows.iter().filter(|row| row.result == result).collect();
+            for row in rows.iter().take(SHOWN) {
+                told.push_str(&format!("\n  line {}: {result}: {}", row.line, row.told()));
+            }
+            if let Some(more @ 1..) = rows.len().checked_sub(SHOWN) {
+                let more = text::number(more as u64);
+                told.push_str(&format!("\n  and {more} more {result}, which --json lists"));
+            }
         }
-        if self.truncated {
-            told.push_str("\nwarning: the list ends too early, what follows is missing");
+        for note in &self.notes {
+            told.push_str(&format!("\nnote: {}", text::one_line(note)));
         }
         told
     }
 }
 
-/// Prints the feeds of all sources as OPML.
-pub(super) async fn export(context: &Context) -> Result<(), Failure> {
-    let sources = context.store().await?.sources().await?;
-    let feeds = sources.iter().flat_map(|source| {
-        source.spec.feed_urls.iter().map(|feed_url| Subscription {
-            title: Some(source.spec.name.clone()),
-            feed_url: feed_url.clone(),
-            home_url: Some(source.spec.url.clone()),
-            categories: source.spec.category.iter().cloned().collect(),
-        })
-    });
-    let title = Some("Feedmill".to_owned());
-    let list = Opml { title, feeds: feeds.collect(), ..Opml::default() };
-    context.out.emit(&list, |_| list.write())
+impl Told {
+    fn told(&self) -> String {
+        let (name, reason) = (self.name.as_deref(), self.reason.as_deref().unwrap_or_default());
+        let address = self.address.as_deref().map(web::without_credentials).unwrap_or_default();
+        let told = match (self.result, name) {
+            ("known", Some(name)) => format!("{address} is followed by {name}"),
+            ("renamed", Some(name)) => format!("{name}: {reason}"),
+            _ if address.is_empty() || reason.contains(&address) => reason.to_owned(),
+            _ => format!("{address}: {reason}"),
+        };
+        text::shortened(&text::one_line(&told), 400)
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Prints all sources as a list.
+pub(super) async fn export(args: &Export, context: &Context) -> Result<(), Failure> {
+    let sources = context.store().await?.sources().await?;
+    let written = |format| lists::write(&sources, format);
+    let value: serde_json::Value = serde_json::from_str(&written(Format::Json))
+        .map_err(|error| Failure::failed("json", error.to_string()))?;
+    context.out.emit(&value, |_| written(args.format).trim_end().to_owned())
+}
 
-    #[test]
-    fn a_name_that_is_taken_gets_the_host_and_then_a_number() {
-        let mut followed = Followed::of(&[], KeyRules::default());
-        let mut add = |address: &str, title: &str| {
-            assert!(!followed.has(address), "{address}");
-            let name = followed.free_name(title, address);
-            followed.add(address, &name);
-            assert!(followed.has(address) && name.chars().count() <= MAX_NAME, "{name}");
-            name
-        };
-        assert_eq!(add("http://a.example/1", "News"), "News");
-        assert_eq!(add("http://b.example/1", "News"), "News (b.example)");
-        assert_eq!(add("http://b.example/2", "News"), "News (b.example 2)");
-        assert_eq!(add("http://b.example/3", "News"), "News (b.example 3)");
-        let long = "x".repeat(MAX_NAME);
-        assert_eq!(add("http://a.example/4", &long), long);
-        assert!(add("http://a.example/5", &long).ends_with("x (a.example)"));
-    }
+/// Follows the lists of the configuration once.
+pub(super) async fn sync(context: &Context) -> Result<(), Failure> {
+    let config = context.load()?.config;
+    let store = context.store_or_new().await?;
+    let synced = app::lists::follow(&config, &*store, &context.clock)
+        .await
+        .map_err(|error| Failure::failed(error.code(), error.to_string()))?;
+    context.out.emit(&synced, |_| {
+        let Synced { added, changed, enabled, disabled, submitted, left } = &synced;
+        let mut told = format!(
+            "{} added, {changed} changed, {enabled} enabled, {disabled} disabled; {} new addresses",
+            text::count(*added, "source"),
+            text::number(*submitted),
+        );
+        for reason in left {
+            told.push_str(&format!("\nleft alone: {}", text::one_line(reason)));
+        }
+        told
+    })
 }

@@ -12,9 +12,34 @@ use crate::frontier::TaskFilter;
 use crate::model::{Ask, Code, Discovery, Health, Kind, Source, SourceId, Status, Ts, Website};
 use crate::store::ChannelState;
 
-pub(super) async fn list(context: &Context) -> Result<(), Failure> {
+/// Lists all sources
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct List {
+    /// Only those of this category
+    #[arg(long)]
+    category: Option<String>,
+    /// Only those with this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// Only those that are not followed
+    #[arg(long)]
+    disabled: bool,
+}
+
+impl List {
+    fn wants(&self, source: &Source) -> bool {
+        let spec = &source.spec;
+        self.category.as_ref().is_none_or(|category| spec.category.as_ref() == Some(category))
+            && self.tag.as_ref().is_none_or(|tag| spec.tags.contains(tag))
+            && !(self.disabled && source.enabled())
+    }
+}
+
+pub(super) async fn list(args: &List, context: &Context) -> Result<(), Failure> {
     let store = context.store().await?;
-    let (sources, all) = (store.sources().await?, store.channels().await?);
+    let (mut sources, all) = (store.sources().await?, store.channels().await?);
+    let any = !sources.is_empty();
+    sources.retain(|source| args.wants(source));
     let mut own: BTreeMap<SourceId, Vec<&ChannelState>> = BTreeMap::new();
     for channel in &all {
         own.entry(channel.source).or_default().push(channel);
@@ -23,6 +48,9 @@ pub(super) async fn list(context: &Context) -> Result<(), Failure> {
     let told: Vec<_> = sources.iter().map(|source| (source, doing(source))).collect();
     let value: Vec<Value> = told.iter().map(|(source, doing)| doing.beside(source)).collect();
     context.out.emit(&json!({ "sources": value }), |out| {
+        if told.is_empty() && any {
+            return "no source is like that".to_owned();
+        }
         if told.is_empty() {
             return "no sources yet: `feedmill source add URL` adds one".to_owned();
         }
@@ -125,6 +153,13 @@ fn facts(source: &Source, (rejected, walked): (u64, u64), out: &Out) -> String {
     let tone = if source.enabled() { Tone::Good } else { Tone::Careful };
     let reason =
         source.disable_reason.iter().map(|reason| format!(" ({})", text::one_line(reason)));
+    let since = source.enabled_at.or(source.disabled_at).map(|at| format!(" since {at}"));
+    let reason = reason.chain(since);
+    let list = |items: &[String]| (!items.is_empty()).then(|| text::one_line(&items.join(", ")));
+    let depth = |depth: i16| match depth {
+        -1 => "without end".to_owned(),
+        links => text::count(links.unsigned_abs().into(), "link"),
+    };
     let span = |span: std::time::Duration| {
         Span::millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)).to_string()
     };
@@ -134,7 +169,13 @@ fn facts(source: &Source, (rejected, walked): (u64, u64), out: &Out) -> String {
         ("home", Some(text::one_line(&spec.url))),
         ("mode", Some(spec.ingestion_mode.to_string())),
         ("category", spec.category.as_deref().map(text::one_line)),
+        ("tags", list(&spec.tags)),
         ("priority", Some(spec.priority.to_string())),
+        ("discovery", (!spec.discover).then(|| "off".to_owned())),
+        ("website", spec.website.as_ref().map(website).as_deref().map(text::one_line)),
+        ("articles", list(&spec.article_url_patterns)),
+        ("depth", spec.max_depth.map(depth)),
+        ("managed", spec.managed.as_ref().map(|it| text::one_line(&format!("by {}", it.by)))),
         ("rate limit", spec.rate_limit.map(span)),
         ("interval", spec.poll_interval.map(span)),
         ("at least", spec.min_interval.map(span)),
@@ -150,6 +191,17 @@ fn facts(source: &Source, (rejected, walked): (u64, u64), out: &Out) -> String {
     let lines =
         lines.into_iter().filter_map(|(name, value)| Some(format!("{name:<11} {}", value?)));
     format!("{}\n{}", text::one_line(&spec.name), lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn website(website: &Website) -> String {
+    match website {
+        Website::Direct => "its home page is the article".to_owned(),
+        Website::List { article_selector, pagination_selector, max_pages } => {
+            let next = pagination_selector.iter().map(|next| format!(", next page `{next}`"));
+            let pages = text::count(u64::from(*max_pages), "page");
+            format!("lists articles: `{article_selector}`{}, {pages}", next.collect::<String>())
+        }
+    }
 }
 
 fn table(

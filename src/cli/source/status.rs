@@ -197,6 +197,7 @@ mod tests {
             uuid: String::new(),
             spec: NewSource::new("a", "https://a.example/"),
             enabled_at: enabled.then_some(Ts::from_ms(1)),
+            disabled_at: None,
             disable_reason: (!enabled).then(|| "too loud".to_owned()),
             created_at: Ts::from_ms(1),
         }

@@ -80,6 +80,7 @@ fn every_alias_sets_its_key() {
     for (name, key, convert) in ALIASES {
         let (given, expected) = match (key, convert) {
             ("database.url", _) => ("other.db", "\"file:other.db\""),
+            ("sources.manager.url", _) => ("http://m:8050", "\"http://m:8050\""),
             ("fetch.agent", _) => ("Mine/1", "\"Mine/1\""),
             ("fetch.max_body", _) => ("2000000", "\"2MB\""),
             ("hosts.delay", _) => ("4", "\"250ms\""),
