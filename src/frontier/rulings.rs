@@ -125,6 +125,12 @@ impl KnownTask {
     }
 }
 
+/// Whether a task goes to the next source that wants it: it is set aside, or a look that is over.
+pub(super) fn is_free(kind: Kind, status: Status) -> bool {
+    let is_over = matches!(status, Status::Fetched | Status::Dead);
+    status == Status::Parked || (kind == Kind::Probe && is_over)
+}
+
 /// A wish for a known task: at which priority, from when on, and whether a source wants it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
@@ -132,6 +138,8 @@ pub(super) struct Wish {
     pub(super) prio: i64,
     pub(super) at: i64,
     pub(super) sourced: bool,
+    /// An operator's own, and not what another task told of.
+    pub(super) own: bool,
     pub(super) refetch: Option<Refetch>,
 }
 
@@ -143,6 +151,7 @@ impl Wish {
             prio: new.priority.into(),
             at: new.not_before.unwrap_or(now).ms(),
             sourced: new.source.is_some(),
+            own: new.parent.is_none(),
             refetch: new.refetch,
         }
     }
@@ -167,7 +176,7 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
         }
         Status::Dead | Status::Fetched if wish.kind == Kind::Probe && known.kind == Kind::Probe => {
             let rested = known.fetched_at.is_none_or(|at| now.ms() - at >= NAP_MS);
-            rested.then_some(wish.at)
+            (rested || wish.own).then_some(wish.at)
         }
         Status::Dead => {
             let finally =

@@ -139,6 +139,11 @@ async fn a_feed_that_is_followed_already_is_found_without_a_request() {
     assert_eq!(source.spec.feed_urls, [publisher.feed_url().unwrap()]);
     let news = u64::from(publisher.has(Channel::NewsSitemap));
     assert_eq!(world.newsroom.counters().requests, before + 1 + news, "the home page alone");
+    world.store.remove_source("again").await.unwrap();
+    world.store.add_source(NewSource::new("anew", publisher.url("/"))).await.unwrap();
+    world.run_once().await;
+    let (source, _) = world.store.source("anew").await.unwrap();
+    assert_eq!(source.spec.feed_urls.len(), 1, "on the operator's word it is looked at again");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use super::sources::pass_to;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
 use crate::frontier::Candidate;
-use crate::frontier::rulings::{KnownTask, Teller, Wish, new_due};
+use crate::frontier::rulings::{KnownTask, Teller, Wish, is_free, new_due};
 use crate::model::{Origin, SourceId, Status, TaskId, Ts};
 
 /// What became of a batch.
@@ -255,7 +255,8 @@ async fn meet_again(
             continue;
         }
         let parked = kept.state.status == Status::Parked;
-        if asked.wish.sourced && (kept.owner.is_none() || parked) {
+        let free = kept.owner.is_none() || is_free(kept.state.kind, kept.state.status);
+        if asked.wish.sourced && free {
             adopted.extend(asked.owner.map(|owner| (kept.place.task, owner.0)));
         }
         if kept.leased {

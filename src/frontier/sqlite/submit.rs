@@ -8,7 +8,7 @@ use super::rows::{
     Place, dequeue, enqueue, number, pass_to, put_in_line, queue_of, raise_top, refer, renew_tops,
 };
 use crate::db::DbError;
-use crate::frontier::rulings::{KnownTask, Teller, Wish, new_due};
+use crate::frontier::rulings::{KnownTask, Teller, Wish, is_free, new_due};
 use crate::frontier::{Candidate, Rules};
 use crate::model::{Code, Kind, Lane, Origin, Status, Ts};
 
@@ -170,13 +170,13 @@ impl<'a> Intake<'a> {
         if !self.wanted(new)? {
             return Ok(Met::Known);
         }
-        if let Some(source) = new.source.filter(|_| owner.is_none() || status == Status::Parked) {
+        let kind = number("kind", kind, Kind::from_number)?;
+        if let Some(source) = new.source.filter(|_| owner.is_none() || is_free(kind, status)) {
             pass_to(self.conn, id, source.0)?;
         }
         // The usual case: it waits for its turn already, or it is done.
         let waits =
             status == Status::Pending && due <= self.now.ms() && i64::from(new.priority) <= prio;
-        let kind = number("kind", kind, Kind::from_number)?;
         let waits = waits && kind == new.kind;
         let is_done = status == Status::Fetched
             && !new.kind.recurs()

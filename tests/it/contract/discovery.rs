@@ -103,10 +103,22 @@ pub(super) async fn what_was_only_looked_at_is_what_somebody_says_it_is(open: Op
     let lease = trial.take().await;
     trial.end(&lease, Next::Dead { code: Code::NotFound }).await;
     trial.pass(DAY / 2);
-    trial.submit([owned_by(&source, a(Kind::Probe, RSS))]).await;
+    let told =
+        |source| NewTask { parent: Some(lease.task.id), ..owned_by(source, a(Kind::Probe, RSS)) };
+    trial.submit([told(&source)]).await;
     assert!(trial.idle().await, "it was looked at lately");
     trial.pass(DAY);
-    trial.submit([owned_by(&source, a(Kind::Probe, RSS))]).await;
+    trial.submit([told(&source)]).await;
+    let lease = trial.take().await;
+    trial.end(&lease, Next::Dead { code: Code::NotFound }).await;
+    trial.pass(DAY / 24);
+    let other = trial.source("b", &[]).await;
+    trial.submit([owned_by(&other, a(Kind::Probe, RSS))]).await;
+    assert_eq!(
+        trial.task(RSS).await.source,
+        Some(other.id),
+        "on the operator's word, for whom it is"
+    );
     let lease = trial.take().await;
     trial.end(&lease, Next::Dead { code: Code::NotFound }).await;
     trial.submit([owned_by(&source, feed(RSS))]).await;
