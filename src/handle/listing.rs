@@ -18,8 +18,8 @@ use super::feed::found;
 use super::poll::{self, Brought, EXHAUSTED, Polled, went_well};
 use super::{Carried, House, article, unchanged};
 use crate::model::{
-    Ask, Code, IngestionMode, Kind, Known, Lease, NewTask, Next, Origin, Outcome, Outside, Refetch,
-    Response, Ts, UrlHash, Validators, Website,
+    Ask, Code, Kind, Known, Lease, NewTask, Next, Origin, Outcome, Outside, Refetch, Response, Ts,
+    UrlHash, Validators, Website,
 };
 
 /// Articles that are taken of a list that was never read, or not for so long.
@@ -388,6 +388,10 @@ pub(super) fn come_back(
     (quiet, had_news): (Duration, bool),
     at: Ts,
 ) -> Next {
+    if lease.source.as_ref().is_some_and(|source| !source.spec.reads_pages()) {
+        polled.decision.reason = "the pages of its source are read no longer".to_owned();
+        return Next::Fetched;
+    }
     let url = web::parse(&lease.task.url);
     if list_of(lease).is_some() || url.is_ok_and(|url| is_later(&url)) {
         polled.decision.reason =
@@ -413,7 +417,7 @@ pub(super) fn come_back(
 pub(super) fn misjudged(lease: &Lease, house: &House) -> Option<NewTask> {
     let task = &lease.task;
     let spec = &lease.source.as_ref()?.spec;
-    let walks = spec.ingestion_mode != IngestionMode::Feed && spec.website.is_none();
+    let walks = spec.reads_pages() && spec.website.is_none();
     let is_own =
         web::parse(&task.url).is_ok_and(|url| walk::is_own(&web::host(&url), &home(lease)));
     (walks && is_own && task.origin == Origin::Spider && may_go(task.depth, lease, house)).then(

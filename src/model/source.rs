@@ -206,12 +206,17 @@ impl NewSource {
         }
     }
 
+    /// Whether its own pages are read to find its articles.
+    #[must_use]
+    pub fn reads_pages(&self) -> bool {
+        self.website.is_some() || self.ingestion_mode != IngestionMode::Feed
+    }
+
     /// Whether it names no channels and wants some to be found.
     #[must_use]
     pub fn seeks_channels(&self) -> bool {
         let names_none = self.feed_urls.is_empty() && self.sitemap_urls.is_empty();
-        let by_feed = self.website.is_none() && self.ingestion_mode == IngestionMode::Feed;
-        names_none && by_feed && self.discover
+        names_none && !self.reads_pages() && self.discover
     }
 
     /// From now on it is polled like this.

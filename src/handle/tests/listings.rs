@@ -244,6 +244,11 @@ fn pages_come_back_by_what_they_bring() {
     assert_eq!(quiet.next, Next::Again { at: at().after(8 * DAY) }, "{}", quiet.reason);
     section.task.discovered_at = at().before(31 * DAY);
     assert_eq!(read(&section, &changed, &known).next, Next::Fetched);
+    // When an operator says that the site is walked no longer, it is over.
+    section.task.discovered_at = at();
+    let spec = &mut Arc::make_mut(section.source.as_mut().unwrap()).spec;
+    spec.ingestion_mode = IngestionMode::Feed;
+    assert_eq!(read(&section, &changed, &known).next, Next::Fetched);
     // Later pages of a list are read once, until the one before is all news.
     let later =
         read(&spider("https://example.com/world?page=2", 2), &page(&links), &Known::default());
