@@ -29,10 +29,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 12.0)]
     per_hour: f64,
     /// Simulated seconds in a real one
-    #[arg(long, default_value_t = 1_800.0)]
+    #[arg(long, default_value_t = 600.0)]
     rate: f64,
     /// Simulated hours that the site is followed after the first crawl
-    #[arg(long, default_value_t = 72)]
+    #[arg(long, default_value_t = 48)]
     hours: u32,
 }
 
