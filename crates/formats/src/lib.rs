@@ -17,6 +17,7 @@ pub mod simhash;
 pub mod sitemap;
 pub mod sketch;
 pub mod sniff;
+pub mod unwrap;
 pub mod url;
 pub mod walk;
 pub mod wall;

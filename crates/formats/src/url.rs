@@ -208,7 +208,7 @@ const fn is_unreserved(byte: u8) -> bool {
 }
 
 /// The bytes that an escaped text stands for, and whether each was written as an escape.
-fn unescape(text: &str) -> impl Iterator<Item = (u8, bool)> {
+pub(crate) fn unescape(text: &str) -> impl Iterator<Item = (u8, bool)> {
     let mut rest = text.as_bytes();
     std::iter::from_fn(move || {
         if let [b'%', high, low, tail @ ..] = rest
