@@ -9,6 +9,7 @@ pub mod lists;
 mod poll;
 mod price;
 pub mod raw;
+mod reload;
 pub mod replay;
 
 use std::fs;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,7 +26,8 @@ use feedmill_formats::url::KeyRules;
 use crate::archive::{self, Archive, ArchiveError, Bucket, Reader, Remote};
 use crate::clock::Clock;
 use crate::config::{
-    self, Check, Config, Group, OnThreshold, Policy as Choose, Sink as SinkConfig,
+    self, Check, Config, Group, OnServerError, Policy as Choose, RetryMode, SchemeInKey,
+    Sink as SinkConfig, UrlEquality,
 };
 use crate::db::transfer::{self, TransferError};
 use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
@@ -36,9 +39,11 @@ use crate::frontier::postgres::PgFrontier;
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Adopted, Rules};
 use crate::handle::probe::Search;
-use crate::handle::{External, House, Refetching, Spidering, Validation};
+use crate::handle::{
+    External, House, RedirectPolicy, Redirects, Refetching, Spidering, Taking, Validation,
+};
 use crate::model::{Lane, PollPolicy, RefetchPolicy};
-use crate::schedule::Policy;
+use crate::schedule::{Backoff, Factors, OnPermanent, OnThreshold, Policy, Waits};
 use crate::sinks::{self, Sink};
 use crate::store::{PgStore, SqliteStore, Store};
 
@@ -46,6 +51,7 @@ pub use crate::fetch::Mode;
 pub use crate::progress::{Progress, Snapshot};
 pub(crate) use poll::first_interval;
 pub use poll::poll;
+pub use reload::Reload;
 
 /// Sinks get this long to hand over the rest of the log when the engine stops.
 const LAST_DELIVERY: Duration = Duration::from_secs(20);
@@ -228,11 +234,26 @@ pub async fn run(
     stop: CancellationToken,
     progress: Arc<Progress>,
 ) -> Result<Snapshot, AppError> {
+    run_reloading(config, clock, options, stop, progress, None).await
+}
+
+/// The same, with a configuration that is read again while it runs.
+pub async fn run_reloading(
+    config: &Config,
+    clock: &Clock,
+    options: RunOptions,
+    stop: CancellationToken,
+    progress: Arc<Progress>,
+    reloading: Option<Reload>,
+) -> Result<Snapshot, AppError> {
     make_dir(&config.data_dir)?;
     let locks = lock(config)?;
     let store = take_up(config, clock, &stop).await?;
+    let config = &with_settings(config, reloading.as_ref(), &*store).await;
     let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
-    let (client, guard) = client(config, clock)?;
+    let (tuned, running) = (Arc::new(reload::tuning(config, clock)?), Arc::new(config.clone()));
+    let (work, tuning) = watch::channel(Arc::clone(&tuned));
+    let (running, configured) = watch::channel(running);
 
     let sinks_stop = CancellationToken::new();
     let sinks = TaskTracker::new();
@@ -243,8 +264,10 @@ pub async fn run(
     let (upkeep, upkeep_stop) = (TaskTracker::new(), CancellationToken::new());
     upkeep.spawn(price::keep(
         Arc::clone(&store),
-        config.schedule.budget.per_day(),
-        policy(config).bounds(),
+        move || {
+            let config = configured.borrow();
+            (config.schedule.budget.per_day(), policy(&config).bounds())
+        },
         clock.clone(),
         upkeep_stop.clone(),
     ));
@@ -254,14 +277,19 @@ pub async fn run(
         clock.clone(),
         upkeep_stop.clone(),
     ));
+    if let Some(reload) = reloading {
+        let (store, clock, stop) = (Arc::clone(&store), clock.clone(), upkeep_stop.clone());
+        upkeep.spawn(reload::keep(reload, running, work, store, clock, stop));
+    }
     let keeper =
         keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;
     let keeping = keeper.keep(upkeep_stop.clone());
     let keeping = upkeep.spawn(keeping);
-    let asking = (client, guard);
+    let asking = (tuned.client.clone(), tuned.guard.clone());
     let (server, committing) = serving(config, clock, asking, &store, &archive, &progress);
     let dispatcher = Dispatcher {
         server,
+        tuning,
         lanes: options.lanes,
         workers: config.fetch.workers,
         mode: options.mode,
@@ -325,6 +353,18 @@ fn serving(
     (server, committing)
 }
 
+/// What is configured, with what the store keeps of it. What cannot be used is told, and left out.
+async fn with_settings(config: &Config, reload: Option<&Reload>, store: &dyn Store) -> Config {
+    let Some(reload) = reload else { return config.clone() };
+    match reload.now(store).await {
+        Ok(read) => config::reload(config, &read).config,
+        Err(error) => {
+            tracing::error!(%error, "what `config set` changed cannot be used");
+            config.clone()
+        }
+    }
+}
+
 /// Directories that the engine writes to. A sink's are not among them: it is held up alone.
 fn dirs(config: &Config) -> Vec<PathBuf> {
     let embedded = config.postgres_url().is_none().then(|| config.database_path());
@@ -381,7 +421,9 @@ async fn take_up(
 pub(crate) fn key_rules(config: &Config) -> KeyRules {
     KeyRules {
         keep_trailing_slash: config.normalize.keep_trailing_slash,
-        strict_tracking: config.normalize.strict_tracking,
+        keep_scheme: config.normalize.scheme_in_key == SchemeInKey::Given,
+        exact: config.dedup.url_equality == UrlEquality::Exact,
+        tracking: config.normalize.tracking.iter().map(|name| name.to_ascii_lowercase()).collect(),
     }
 }
 
@@ -393,7 +435,7 @@ fn lease(config: &Config, clock: &Clock) -> Duration {
 fn rules(config: &Config, clock: &Clock) -> Rules {
     Rules {
         key: key_rules(config),
-        delay: config.hosts.delay.duration(),
+        delay: config.hosts.delay.duration().into(),
         lease: lease(config, clock),
         robots_for_feeds: config.robots.apply_to_feeds,
         concurrency: config.hosts.concurrency,
@@ -409,6 +451,7 @@ fn house(config: &Config) -> House {
         max_decoded: config.fetch.max_decoded.as_len(),
         robots_ttl: config.robots.ttl.duration(),
         robots_agent: robots_agent(&config.user_agent()),
+        robots_lenient: config.robots.on_server_error == OnServerError::Allow,
         sitemap_max_age: config.sitemap.max_age.duration(),
         min_html_chars: config.extract.min_html_chars,
         max_redirects: config.fetch.max_redirects,
@@ -438,6 +481,22 @@ fn house(config: &Config) -> House {
                 config::External::Ignore => External::Ignore,
             },
         },
+        taking: Taking {
+            initial_cap: config.feed.initial_item_cap as usize,
+            stale_after: config.feed.stale_after.duration(),
+            unwraps: config.feed.unwrap_links,
+            rejects: config.feed.reject_links.clone(),
+            by_link: config.dedup.use_link_step,
+            upgrades: config.normalize.upgrade_stored_url,
+        },
+        redirects: Redirects {
+            policy: match config.redirect.policy {
+                config::RedirectPolicy::Alias => RedirectPolicy::Alias,
+                config::RedirectPolicy::SubmitFinal => RedirectPolicy::SubmitFinal,
+                config::RedirectPolicy::Follow => RedirectPolicy::Follow,
+            },
+            permanent_only: config.redirect.permanent_only_alias,
+        },
     }
 }
 
@@ -463,11 +522,42 @@ fn policy(config: &Config) -> Policy {
         min_interval: config.schedule.min_interval.duration(),
         max_interval: config.schedule.max_interval.duration(),
         jitter: config.schedule.jitter,
-        disables: config.schedule.on_failure_threshold == OnThreshold::Disable,
+        jitter_respects_min: config.schedule.jitter_respects_min,
+        ewma: Factors {
+            up: config.schedule.ewma_up,
+            down: config.schedule.ewma_down,
+            alpha: config.schedule.ewma_alpha,
+            blend: config.schedule.ewma_blend,
+        },
+        waits: waits(&config.schedule),
+        once: config.retry.mode == RetryMode::Once,
         retries: config.retry.max,
         retry_first: config.retry.first.duration(),
         retry_cap: config.retry.cap.duration(),
         seed: 0,
+    }
+}
+
+fn waits(schedule: &config::Schedule) -> Waits {
+    Waits {
+        backoff: match schedule.backoff {
+            config::Backoff::Table => Backoff::Table,
+            config::Backoff::Interval => Backoff::Interval,
+            config::Backoff::None => Backoff::None,
+        },
+        base: schedule.backoff_base,
+        cap: schedule.backoff_cap.duration(),
+        threshold: schedule.failure_threshold,
+        permanent: match schedule.disable_on_permanent {
+            config::OnPermanent::AfterAFew => OnPermanent::AfterAFew,
+            config::OnPermanent::AtOnce => OnPermanent::AtOnce,
+            config::OnPermanent::Never => OnPermanent::Never,
+        },
+        then: match schedule.on_failure_threshold {
+            config::OnThreshold::Cooldown => OnThreshold::Cooldown,
+            config::OnThreshold::KeepRetrying => OnThreshold::KeepRetrying,
+            config::OnThreshold::Disable => OnThreshold::Disable,
+        },
     }
 }
 
@@ -528,6 +618,7 @@ fn serve_settings(config: &Config, clock: &Clock) -> ServeSettings {
     ServeSettings {
         task_timeout: config.fetch.task_timeout.duration(),
         max_redirects: config.fetch.max_redirects,
+        conditional_pages: config.fetch.conditional_pages,
         lease: lease(config, clock),
     }
 }

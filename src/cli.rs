@@ -193,7 +193,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Extract(args) => extract::run(args, context).await,
         Command::Parse(args) => parse::run(args, context).await,
         Command::Migrate(command) => migrate::run(command, context).await,
-        Command::Config(command) => config::run(command, context),
+        Command::Config(command) => config::run(command, context).await,
         Command::Backup(args) => backup::run(args, context).await,
         Command::Restore(args) => restore::run(args, context).await,
         Command::Move(args) => move_::run(args, context).await,

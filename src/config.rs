@@ -7,13 +7,17 @@
 mod aliases;
 mod budget;
 mod error;
+mod feeds;
 mod group;
 mod keys;
 mod lists;
 mod load;
 mod network;
 mod pages;
+mod profile;
 mod reference;
+mod reload;
+mod schedule;
 mod show;
 mod spider;
 mod validate;
@@ -30,12 +34,16 @@ pub use crate::model::{Secret, SecretUrl};
 pub use aliases::{ALIASES, Convert};
 pub use budget::Budget;
 pub use error::{ConfigError, Origin, Problem};
+pub use feeds::{Dedup, Feed, UrlEquality};
 pub use group::Group;
 pub use lists::{Manager, RedisSet, Sources};
 pub use load::{LoadOptions, Loaded, RESERVED, load};
 pub use network::{HostPattern, Network, Resolve};
-pub use pages::{Check, Refetch, RefetchPolicy, Validation};
+pub use pages::{Check, Redirect, RedirectPolicy, Refetch, RefetchPolicy, Validation};
+pub use profile::Profile;
 pub use reference::reference;
+pub use reload::{Reloaded, reload};
+pub use schedule::{Backoff, OnPermanent, OnThreshold, Policy, Schedule};
 pub use show::{show, show_json};
 pub use spider::{External, Spider};
 pub use validate::{check_proxy, validate};
@@ -47,6 +55,10 @@ pub use values::{BadValue, Size, Span};
 pub struct Config {
     /// Directory of the embedded database, the archive and the output. Made when it is missing.
     pub data_dir: PathBuf,
+    /// Whose defaults apply: "feedmill", or those of a design that it grew out of, "s0" (north-cloud),
+    /// `s1_strict`, "s2" (rssify), "s3" (newsfed) or "s4" (canonical); docs/OPERATIONS.md tells
+    /// what each sets.
+    pub profile: Profile,
     pub database: Database,
     pub sources: Sources,
     pub fetch: Fetch,
@@ -56,9 +68,12 @@ pub struct Config {
     pub retry: Retry,
     pub normalize: Normalize,
     pub discovery: Discovery,
+    pub dedup: Dedup,
+    pub redirect: Redirect,
     pub extract: Extract,
     pub validation: Validation,
     pub refetch: Refetch,
+    pub feed: Feed,
     pub sitemap: Sitemap,
     pub spider: Spider,
     pub archive: Archive,
@@ -106,6 +121,8 @@ pub struct Fetch {
     pub max_decoded: Size,
     /// How many redirects one task may follow (0 to 20).
     pub max_redirects: usize,
+    /// Whether pages that were read before are asked for with the validators of the last answer.
+    pub conditional_pages: bool,
     /// Fixed addresses for names, as `HOST=IP:PORT`. HOST may be `*.example.test` for all names
     /// below it; several entries for one HOST are tried in turn. Requests to these names connect there,
     /// whatever the address: the guard against private networks does not apply to them.
@@ -147,57 +164,26 @@ pub struct Robots {
     pub ttl: Span,
     /// Whether robots.txt also decides about feeds that you declared yourself.
     pub apply_to_feeds: bool,
+    /// What a robots.txt means that cannot be had, because its server fails: `retry_later` lets the
+    /// host wait, while a copy that is not a day too old serves on; "allow" takes it as missing.
+    pub on_server_error: OnServerError,
 }
 
-/// When sources are polled.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Schedule {
-    /// How the next poll is chosen where a source names no interval: "value" polls when the delay
-    /// of undiscovered news is worth a request, "ewma" follows the time between items, "fixed" polls
-    /// at the default interval.
-    pub policy: Policy,
-    /// Requests that polls under "value" may cost, such as "5000/day" or "300/hour". Empty for no
-    /// budget: a request then has a fixed price, and busy feeds are polled about four times an hour.
-    pub budget: Budget,
-    /// Interval of a feed under "fixed", and the first one under "ewma".
-    pub default_interval: Span,
-    /// Interval of a sitemap under "fixed", and until it has shown what it yields.
-    pub sitemap_interval: Span,
-    /// No source is polled more often than this, unless it has a limit of its own.
-    pub min_interval: Span,
-    /// Every source is polled at least this often; one that was silent for 90 days once a week.
-    pub max_interval: Span,
-    /// Share of an interval by which a poll may move, so that polls spread out (0 to 0.5).
-    pub jitter: f64,
-    /// What happens to a channel that fails too often: `disable` only probes it until a probe goes
-    /// well, `keep_retrying` tries it at least daily.
-    pub on_failure_threshold: OnThreshold,
-}
-
-/// How the next poll of a source is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Policy {
-    #[default]
-    Value,
-    Ewma,
-    Fixed,
-}
-
-/// What happens to a channel that fails too often.
+/// What a robots.txt means that cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OnThreshold {
+pub enum OnServerError {
     #[default]
-    Disable,
-    KeepRetrying,
+    RetryLater,
+    Allow,
 }
 
 /// What happens after a failure that may pass.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
+    /// "backoff" tries a page again; "once" gives it up at the first failure, for 30 days.
+    pub mode: RetryMode,
     /// How often a page is tried again before it is given up (0 to 100).
     pub max: u32,
     /// Wait before the first retry; it doubles with each further one.
@@ -206,14 +192,38 @@ pub struct Retry {
     pub cap: Span,
 }
 
+/// Whether a page that failed is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RetryMode {
+    #[default]
+    Backoff,
+    Once,
+}
+
 /// When two URLs count as the same.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Normalize {
-    /// Whether `ref` counts as a tracking parameter too; on some sites it picks the page.
-    pub strict_tracking: bool,
+    /// More parameters that only track who comes, such as "ref", beside those that are known. A `*` at
+    /// the end stands for whatever follows.
+    pub tracking: Vec<String>,
     /// Whether `/news/` and `/news` are two pages.
     pub keep_trailing_slash: bool,
+    /// "https" when `http://` and `https://` are the same page, "given" when they are two.
+    pub scheme_in_key: SchemeInKey,
+    /// Whether links with `http://` are followed as `https://` where that is known to work: on the host
+    /// of the page or feed that they stand in, when it was served like that.
+    pub upgrade_stored_url: bool,
+}
+
+/// What of the scheme tells two pages apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SchemeInKey {
+    #[default]
+    Https,
+    Given,
 }
 
 /// How feeds and sitemaps are found for a source that names none. One address is asked for after the
@@ -348,6 +358,7 @@ impl Default for Config {
         let ndjson = Sink::Ndjson { dir: PathBuf::new() };
         Self {
             data_dir: PathBuf::from("./feedmill-data"),
+            profile: Profile::default(),
             database: Database::default(),
             sources: Sources::default(),
             fetch: Fetch::default(),
@@ -357,9 +368,12 @@ impl Default for Config {
             retry: Retry::default(),
             normalize: Normalize::default(),
             discovery: Discovery::default(),
+            dedup: Dedup::default(),
+            redirect: Redirect::default(),
             extract: Extract::default(),
             validation: Validation::default(),
             refetch: Refetch::default(),
+            feed: Feed::default(),
             sitemap: Sitemap::default(),
             spider: Spider::default(),
             archive: Archive::default(),
@@ -384,6 +398,7 @@ impl Default for Fetch {
             max_sitemap: Size::mebibytes(50),
             max_decoded: Size::mebibytes(50),
             max_redirects: 5,
+            conditional_pages: true,
             resolve: Vec::new(),
             proxy: SecretUrl::default(),
             bind: Vec::new(),
@@ -402,28 +417,17 @@ impl Default for Hosts {
 
 impl Default for Robots {
     fn default() -> Self {
-        Self { ttl: Span::hours(24), apply_to_feeds: false }
-    }
-}
-
-impl Default for Schedule {
-    fn default() -> Self {
         Self {
-            policy: Policy::Value,
-            budget: Budget::default(),
-            default_interval: Span::minutes(15),
-            sitemap_interval: Span::hours(6),
-            min_interval: Span::minutes(5),
-            max_interval: Span::hours(24),
-            jitter: 0.05,
-            on_failure_threshold: OnThreshold::Disable,
+            ttl: Span::hours(24),
+            apply_to_feeds: false,
+            on_server_error: OnServerError::RetryLater,
         }
     }
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { max: 3, first: Span::minutes(1), cap: Span::hours(24) }
+        Self { mode: RetryMode::Backoff, max: 3, first: Span::minutes(1), cap: Span::hours(24) }
     }
 }
 

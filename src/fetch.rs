@@ -22,7 +22,7 @@ use crate::model::Code;
 pub use client::{Client, ClientSettings};
 pub use committer::Committer;
 pub use desk::Desk;
-pub use dispatch::{Dispatcher, Mode, Stuck};
+pub use dispatch::{Dispatcher, Mode, Stuck, Tuning};
 pub use guard::{Guard, Refusal};
 pub use hold::Hold;
 pub use robots::RobotsCache;

@@ -14,6 +14,8 @@ pub mod postgres;
 mod rulings;
 pub mod sqlite;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,7 +39,7 @@ pub struct Rules {
     /// How addresses are normalised into keys.
     pub key: feedmill_formats::url::KeyRules,
     /// The pause between two requests to a host that asks for none.
-    pub delay: Duration,
+    pub delay: Delay,
     /// How long a lease lasts, in the clock's time.
     pub lease: Duration,
     /// Whether robots.txt also rules feeds that the operator declared.
@@ -48,6 +50,31 @@ pub struct Rules {
     pub groups: Vec<(String, Vec<String>)>,
     /// Whether a source without channels has its home page looked at for some.
     pub discover: bool,
+}
+
+/// A pause that can change while the engine runs; all who have it see the change.
+#[derive(Clone, Debug)]
+pub struct Delay(Arc<AtomicU64>);
+
+impl Delay {
+    /// The pause now.
+    #[must_use]
+    pub fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    /// From now on it is this.
+    pub fn set(&self, pause: Duration) {
+        self.0.store(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+impl From<Duration> for Delay {
+    fn from(pause: Duration) -> Self {
+        let delay = Self(Arc::default());
+        delay.set(pause);
+        delay
+    }
 }
 
 /// What became of a batch of submissions.

@@ -13,6 +13,7 @@ mod poll;
 pub mod probe;
 mod refetch;
 mod robots;
+mod rules;
 mod sitemap;
 mod validate;
 mod verdict;
@@ -32,6 +33,7 @@ pub use article::evidence;
 pub use listing::{External, Spidering};
 pub use refetch::Refetching;
 pub use robots::{Ruling, robots_of, robots_rules};
+pub use rules::{RedirectPolicy, Redirects, Taking};
 pub use validate::Validation;
 use verdict::Judged;
 
@@ -61,6 +63,8 @@ pub struct House {
     pub robots_ttl: Duration,
     /// The word that robots.txt knows us by.
     pub robots_agent: String,
+    /// Whether a robots.txt whose server fails counts as missing.
+    pub robots_lenient: bool,
     /// Pages of a sitemap that are older are left alone; zero takes all.
     pub sitemap_max_age: Duration,
     /// Less markup than this is no page.
@@ -75,6 +79,10 @@ pub struct House {
     pub search: probe::Search,
     /// How far the spider walks.
     pub spider: Spidering,
+    /// What is taken from feeds.
+    pub taking: Taking,
+    /// What becomes of addresses that lead elsewhere.
+    pub redirects: Redirects,
 }
 
 /// What a fetch brought.

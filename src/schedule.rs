@@ -25,14 +25,15 @@ use std::time::Duration;
 use crate::model::{Class, Code, Kind, PollPolicy, TaskId, Ts};
 
 pub use budget::{FIRST_PRICE, Price, Rates};
-pub use ewma::RECENT;
+pub use ewma::{Factors, RECENT};
 pub use health::{Signs, judge, overflowed};
 pub use hints::{Document, Hints};
 pub use reason::human;
 use reason::{Grounds, Reason};
 pub use state::State;
 pub use value::{Bounds, Found};
-use waits::doubled;
+use waits::grown;
+pub use waits::{Backoff, OnPermanent, OnThreshold, Waits};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -67,8 +68,14 @@ pub struct Policy {
     pub max_interval: Duration,
     /// Polls move by up to this share of their interval.
     pub jitter: f64,
-    /// Whether a task that fails too often is only probed, or tried on as before.
-    pub disables: bool,
+    /// Whether that never makes an interval shorter than the least one.
+    pub jitter_respects_min: bool,
+    /// How `ewma` moves.
+    pub ewma: Factors,
+    /// How failures are waited out.
+    pub waits: Waits,
+    /// Whether a page is given up at its first failure.
+    pub once: bool,
     /// Failed attempts after which a page is given up.
     pub retries: u32,
     /// The first wait after a page failed; it doubles with each.
@@ -242,7 +249,7 @@ impl Policy {
                 plain(whole(usual), Grounds::Fixed("nothing is known of its yield yet"))
             }
             (None, PollPolicy::Ewma) => {
-                let (interval, why) = ewma::step(state, found, whole(usual), bounds);
+                let (interval, why) = ewma::step(state, found, whole(usual), bounds, &self.ewma);
                 plain(interval, Grounds::Ewma { why, smoothed: state.ewma })
             }
             (None, PollPolicy::Value) => {
@@ -279,7 +286,9 @@ impl Policy {
         let share = if late { self.jitter.max(BACKLOG) } else { self.jitter };
         let later = (f64::from(interval) * share * luck) as u32;
         // At the longest interval, or the longest that loses nothing, polls spread below it.
-        let spread = if interval + later > choice.longest.max(floor) || bound == "guard" {
+        let spread = if !self.jitter_respects_min {
+            (f64::from(interval) * (1.0 + share * (2.0 * luck - 1.0))).max(floor.into()) as u32
+        } else if interval + later > choice.longest.max(floor) || bound == "guard" {
             (interval - later).max(floor).max(self.bounds_of(poll).min)
         } else {
             interval + later
@@ -322,11 +331,18 @@ impl Policy {
         };
         let flaps = state.flaps();
         let longest = Duration::from_secs(u64::from(self.bounds_of(poll).max));
-        let Some(mut ruled) = waits::wait(code, failures, flaps, interval, longest) else {
+        let Some(mut ruled) = self.waits.after(code, failures, flaps, interval, longest) else {
             return Failed { state, next: None };
         };
-        if !self.disables && ruled.disabled {
-            ruled = waits::Wait { wait: ruled.wait.min(DAY), disabled: false };
+        match self.waits.then {
+            OnThreshold::KeepRetrying if ruled.disabled => {
+                ruled = waits::Wait { wait: ruled.wait.min(DAY), disabled: false };
+            }
+            OnThreshold::Disable if ruled.disabled => {
+                state.disabled = true;
+                return Failed { state, next: None };
+            }
+            _ => {}
         }
         // Nobody should wait that long without knowing.
         ruled.disabled |= told.is_some_and(|told| told.since(poll.at) > WEEK);
@@ -362,7 +378,7 @@ impl Policy {
         failures: u32,
         told: Option<Ts>,
     ) -> Option<Decision> {
-        let wait = waits::plain(code, failures, self.feed_interval, self.max_interval)?;
+        let wait = self.waits.plain(code, failures, self.feed_interval, self.max_interval)?;
         Some(self.wait(task, at, wait, code, failures, told))
     }
 
@@ -377,11 +393,11 @@ impl Policy {
         told: Option<Ts>,
     ) -> Option<Decision> {
         let limited = code.class() == Class::RateLimited;
-        if !code.is_transient() || (attempts > self.retries && !limited) {
+        if self.once || !code.is_transient() || (attempts > self.retries && !limited) {
             return None;
         }
         let cap = if limited { DAY } else { self.retry_cap };
-        let wait = doubled(self.retry_first, attempts.saturating_sub(1), cap);
+        let wait = grown(self.retry_first, attempts.saturating_sub(1), 2.0, cap);
         Some(self.wait(task, at, wait, code, attempts, told))
     }
 

@@ -337,6 +337,12 @@ pub trait Store: Frontier {
     /// Keeps the price of a request for all who plan polls.
     async fn set_price(&self, price: PriceNote) -> Result<(), DbError>;
 
+    /// Keys and values of the configuration that were said to the running installation, by key.
+    async fn settings(&self) -> Result<Vec<(String, String)>, DbError>;
+
+    /// Keeps a value for a key of the configuration, or forgets it; whether one was kept before.
+    async fn keep_setting(&self, key: &str, value: Option<String>) -> Result<bool, DbError>;
+
     /// The store in figures.
     async fn totals(&self) -> Result<Totals, DbError>;
 

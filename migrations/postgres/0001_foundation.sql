@@ -141,6 +141,7 @@ CREATE TABLE feed(
   title text,
   warnings text,                   -- of the last document, as JSON; NULL = none
   body_hash bytea,
+  left_out bytea,                  -- ids of items that stand in it and are not taken, 8 bytes of each
   schedule bytea) WITH (fillfactor = 85);  -- what the scheduler remembers
 
 -- Hosts that pages of a source link to and that are not its own: candidates for sources.

@@ -129,6 +129,7 @@ CREATE TABLE feed(
   moving_since INTEGER,
   moving_polls INTEGER,
   by_pages INTEGER NOT NULL DEFAULT 0, -- its ids did not last: entries are known by pages
+  left_out BLOB,                   -- ids of items that stand in it and are not taken, 8 bytes of each
   items INTEGER NOT NULL DEFAULT 0,
   new_items INTEGER NOT NULL DEFAULT 0);
 

@@ -18,16 +18,17 @@ const LOOK: Duration = Duration::from_mins(10);
 const BREAK: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
-/// Looks after the price until it is told to stop. `budget` is in requests a day.
+/// Looks after the price until it is told to stop. `terms` are the budget, in requests a day, and the
+/// bounds of intervals, as they are then.
 pub(super) async fn keep(
     store: Arc<dyn Store>,
-    budget: Option<f64>,
-    bounds: Bounds,
+    terms: impl Fn() -> (Option<f64>, Bounds) + Send,
     clock: Clock,
     stop: CancellationToken,
 ) {
     loop {
         let now = clock.now();
+        let (budget, bounds) = terms();
         if let Err(error) = look(&*store, budget, bounds, now).await {
             tracing::warn!(%error, "the price of a request could not be worked out");
         }

@@ -6,9 +6,9 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{Context, Failure};
-use crate::config::{reference, show, show_json};
+use crate::config::{LoadOptions, Loaded, load, reference, reload, show, show_json};
 
-/// Shows and checks the configuration
+/// Shows, checks and changes the configuration
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Prints the configuration in effect and where each value comes from; secrets are hidden
@@ -20,12 +20,28 @@ pub(super) enum Command {
         /// The file [default: the one that would be read]
         file: Option<PathBuf>,
     },
+    /// Changes a setting of a running installation, without its file
+    ///
+    /// It is kept in the database and wins over the file, the environment and flags, until `config
+    /// unset`. Engines take it over within `sources.reload_interval`, or at SIGHUP.
+    #[command(after_help = "Example:\n  feedmill config set schedule.default_interval 30m")]
+    Set {
+        /// The key, such as `schedule.default_interval`
+        key: String,
+        /// Its value, as in the environment
+        value: String,
+    },
+    /// Forgets what `config set` changed
+    Unset {
+        /// The key
+        key: String,
+    },
 }
 
-pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Failure> {
     match command {
         Command::Show => {
-            let loaded = context.load()?;
+            let loaded = with_kept(context).await?;
             context.out.emit(&show_json(&loaded), |_| show(&loaded))
         }
         Command::Reference => {
@@ -33,6 +49,8 @@ pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
             context.out.emit(&json!({ "reference": text }), |_| text.clone())
         }
         Command::Check { file } => check(file.as_ref(), context),
+        Command::Set { key, value } => set(key, value, context).await,
+        Command::Unset { key } => unset(key, context).await,
     }
 }
 
@@ -46,4 +64,49 @@ fn check(file: Option<&PathBuf>, context: &Context) -> Result<(), Failure> {
     };
     let value = json!({ "ok": true, "file": loaded.file, "warnings": loaded.warnings });
     context.out.done(&value, &told)
+}
+
+/// What is in effect, with what is kept in the database where there is one.
+async fn with_kept(context: &Context) -> Result<Loaded, Failure> {
+    let loaded = context.load()?;
+    let config = &loaded.config;
+    if config.postgres_url().is_none() && !config.database_path().exists() {
+        return Ok(loaded);
+    }
+    let store = context.open(config).await?;
+    let kept = store.settings().await?;
+    store.close().await;
+    Ok(load(&LoadOptions { kept, ..context.load_options() })?)
+}
+
+async fn set(key: &str, value: &str, context: &Context) -> Result<(), Failure> {
+    let store = context.store().await?;
+    let before = store.settings().await?;
+    let options = |kept| LoadOptions { kept, ..context.load_options() };
+    let running = load(&options(before.clone()))?.config;
+    let mut kept: Vec<_> = before.into_iter().filter(|(known, _)| known != key).collect();
+    kept.push((key.to_owned(), value.to_owned()));
+    let read = load(&options(kept))?.config;
+    if reload(&running, &read).waiting.iter().any(|waiting| waiting == key) {
+        let message = format!(
+            "`{key}` only counts from the start of an engine on: set it in the file or the environment"
+        );
+        return Err(Failure::usage("not_at_run_time", message));
+    }
+    store.keep_setting(key, Some(value.to_owned())).await?;
+    let told = format!(
+        "{key} is {value} from now on; running engines follow within {}, or at SIGHUP",
+        read.sources.reload_interval
+    );
+    context.out.done(&json!({ "key": key, "value": value }), &told)
+}
+
+async fn unset(key: &str, context: &Context) -> Result<(), Failure> {
+    let store = context.store().await?;
+    if !store.keep_setting(key, None).await? {
+        let message = format!("`{key}` was not set by `config set`: `config show` tells what was");
+        return Err(Failure::failed("not_set", message));
+    }
+    let told = format!("{key} is again what file, environment and defaults say");
+    context.out.done(&json!({ "key": key, "value": null }), &told)
 }

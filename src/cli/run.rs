@@ -8,13 +8,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, Failure, text};
-use crate::app::{self, Mode, Progress, RunOptions, Snapshot};
-use crate::config::{Config, Loaded};
+use crate::app::{self, Mode, Progress, Reload, RunOptions, Snapshot};
+use crate::config::{Config, LoadOptions, Loaded, load};
 use crate::model::Lane;
 
 /// Follows the sources until it is stopped
 ///
 /// The first SIGINT (Ctrl-C) or SIGTERM finishes what is in flight, the second one ends at once.
+/// SIGHUP reads the configuration again.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -89,8 +90,13 @@ impl<'a> Engine<'a> {
         options: RunOptions,
     ) -> Result<Snapshot, Failure> {
         let (stop, progress) = (CancellationToken::new(), Arc::new(Progress::default()));
-        let mut signals = Signals::listen()?;
-        let engine = app::run(config, &self.context.clock, options, stop.clone(), progress.clone());
+        let (mut signals, mut hangups) = (Signals::listen()?, listen(SignalKind::hangup())?);
+        let read = self.context.load_options();
+        let reload = Reload::new(move |kept| load(&LoadOptions { kept, ..read.clone() }));
+        let clock = &self.context.clock;
+        let (stopping, watched) = (stop.clone(), Arc::clone(&progress));
+        let engine =
+            app::run_reloading(config, clock, options, stopping, watched, Some(reload.clone()));
         tokio::pin!(engine);
         let pace = if self.line.is_hidden() {
             Duration::from_secs(60)
@@ -114,6 +120,7 @@ impl<'a> Engine<'a> {
                     stop.cancel();
                     self.line.suspend(|| self.context.out.note("stopping: finishing what is in flight; once more ends at once"));
                 }
+                _ = hangups.recv() => reload.ask(),
                 _ = tick.tick() => self.tell(&progress.snapshot()),
             }
         }
@@ -145,11 +152,6 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::failed("signals", format!("cannot listen to signals: {error}"))
-            })
-        };
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
@@ -162,6 +164,11 @@ impl Signals {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    let failed = |error| Failure::failed("signals", format!("cannot listen to signals: {error}"));
+    signal(kind).map_err(failed)
 }
 
 fn live(now: &Snapshot) -> String {

@@ -16,7 +16,7 @@ pub enum Convert {
 }
 
 /// Variable, key, and how to convert. Of several for one key, the first that is set counts.
-pub const ALIASES: [(&str, &str, Convert); 21] = [
+pub const ALIASES: [(&str, &str, Convert); 22] = [
     ("WORKER_COUNT", "fetch.workers", Convert::AsIs),
     ("NEWSFED_CONCURRENCY", "fetch.workers", Convert::AsIs),
     ("FEED_POLLER_MAX_CONCURRENCY", "fetch.workers", Convert::AsIs),
@@ -27,6 +27,7 @@ pub const ALIASES: [(&str, &str, Convert); 21] = [
     ("MAX_BODY_BYTES", "fetch.max_body", Convert::AsIs),
     ("MAX_RETRIES", "retry.max", Convert::AsIs),
     ("NEWSFED_POLL_INTERVAL", "schedule.default_interval", Convert::AsIs),
+    ("NEWSFED_DISABLE_THRESHOLD", "schedule.failure_threshold", Convert::AsIs),
     ("SCHED_MIN_INTERVAL_SEC", "schedule.min_interval", Convert::AsIs),
     ("SCHED_MAX_INTERVAL_SEC", "schedule.max_interval", Convert::AsIs),
     ("SCHED_JITTER_RATIO", "schedule.jitter", Convert::AsIs),

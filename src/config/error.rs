@@ -13,18 +13,26 @@ use super::keys::variable;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Default,
-    File { path: PathBuf, line: usize },
+    Profile(&'static str),
+    File {
+        path: PathBuf,
+        line: usize,
+    },
     Env(String),
     Flag,
+    /// The operator's word to a running installation, which is kept in its database.
+    Store,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("the defaults"),
+            Self::Profile(name) => write!(f, "the profile {name}"),
             Self::File { path, line } => write!(f, "{} line {line}", path.display()),
             Self::Env(name) => write!(f, "the environment ({name})"),
             Self::Flag => f.write_str("the command line"),
+            Self::Store => f.write_str("`feedmill config set`"),
         }
     }
 }
@@ -111,7 +119,8 @@ fn place(origin: &Origin) -> String {
     match origin {
         Origin::Default => String::new(),
         Origin::Flag => format!(" on {origin}"),
-        Origin::File { .. } | Origin::Env(_) => format!(" in {origin}"),
+        Origin::Profile(_) | Origin::File { .. } | Origin::Env(_) => format!(" in {origin}"),
+        Origin::Store => format!(" by {origin}"),
     }
 }
 

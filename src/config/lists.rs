@@ -12,6 +12,9 @@ use super::{BadValue, Secret, SecretUrl, Span};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sources {
+    /// How often a running engine reads its configuration again, and what `config set` changed; also
+    /// at SIGHUP. 0 only then. Sources that are added are followed at once.
+    pub reload_interval: Span,
     /// Sets of addresses in Redis, each as "redis://HOST:PORT/DB PATTERN". The last part of a key
     /// that the pattern finds is a category; the members are submitted as article pages of a source
     /// with that name. Such as `redis://127.0.0.1:6379/0 rss:category_links:*`.
@@ -37,6 +40,7 @@ pub struct Manager {
 impl Default for Sources {
     fn default() -> Self {
         Self {
+            reload_interval: Span::minutes(5),
             redis_sets: Vec::new(),
             redis_interval: Span::minutes(1),
             manager: Manager::default(),

@@ -1,4 +1,4 @@
-//! Puts the layers together: flag > environment > file > default.
+//! Puts the layers together: what the store keeps > flag > environment > file > profile > default.
 //!
 //! Every layer becomes a flat list of paths with a value and an origin, so that each later step can
 //! say where a value came from. Nothing is printed, and the process's environment is read in one
@@ -16,7 +16,7 @@ use super::aliases::{ALIASES, Convert};
 use super::error::{ConfigError, Origin, Problem};
 use super::keys::{KEYS, Key, Place, join};
 use super::show::leaves;
-use super::{Config, validate};
+use super::{Config, Profile, validate};
 
 /// Variables with our prefix that are no keys: the file to read, and the clock of tests.
 pub const RESERVED: [&str; 2] = ["FEEDMILL_CONFIG", "FEEDMILL_CLOCK"];
@@ -31,6 +31,8 @@ pub struct LoadOptions {
     pub env: BTreeMap<String, String>,
     /// Dotted keys and their values, from flags.
     pub overrides: Vec<(String, String)>,
+    /// The same, from what was said to a running installation and is kept in its store.
+    pub kept: Vec<(String, String)>,
 }
 
 impl LoadOptions {
@@ -76,6 +78,10 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
     for (path, raw) in &options.overrides {
         layers.add_text(path, raw, Origin::Flag);
     }
+    for (path, raw) in &options.kept {
+        layers.add_text(path, raw, Origin::Store);
+    }
+    layers.add_profile();
     layers.finish(file.map(|(path, _)| path))
 }
 
@@ -195,6 +201,19 @@ impl Layers {
                 self.add(path, key, is_file, key.read(raw), origin);
             }
             Some(Place::Section) | None => self.add_unknown(path, origin),
+        }
+    }
+
+    /// What the profile sets and nobody else. Its project's name is as good as its own.
+    fn add_profile(&mut self) {
+        let Some(given) = self.given.get_mut("profile") else { return };
+        // What is none is found with the other values.
+        let Some(profile) = given.value.as_str().and_then(Profile::named) else { return };
+        given.value = Value::String(profile.as_str().to_owned());
+        for (path, raw) in profile.settings() {
+            if !self.given.contains_key(path) {
+                self.add_text(path, raw, Origin::Profile(profile.as_str()));
+            }
         }
     }
 

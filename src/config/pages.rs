@@ -52,6 +52,29 @@ pub enum RefetchPolicy {
     OnLastmodNewer,
 }
 
+/// What becomes of a page whose address leads to another one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Redirect {
+    /// "alias" keeps the article under the last address, which the first one points to from then on;
+    /// `submit_final` makes the last address a task of its own; "follow" keeps the article under the
+    /// first address. `fetch.max_redirects` says how many are followed.
+    pub policy: RedirectPolicy,
+    /// Whether only permanent redirects (301, 308) count as such: behind a temporary one the article is
+    /// kept under the first address.
+    pub permanent_only_alias: bool,
+}
+
+/// What becomes of a page whose address leads to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RedirectPolicy {
+    #[default]
+    Alias,
+    SubmitFinal,
+    Follow,
+}
+
 impl Default for Validation {
     fn default() -> Self {
         // Feeds that gather from many sites would lose everything to "site".

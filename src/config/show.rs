@@ -40,9 +40,11 @@ pub fn show_json(loaded: &Loaded) -> serde_json::Value {
 fn origin_json(origin: &Origin) -> serde_json::Value {
     match origin {
         Origin::Default => json!({ "from": "default" }),
+        Origin::Profile(name) => json!({ "from": "profile", "name": name }),
         Origin::File { path, line } => json!({ "from": "file", "path": path, "line": line }),
         Origin::Env(name) => json!({ "from": "env", "name": name }),
         Origin::Flag => json!({ "from": "flag" }),
+        Origin::Store => json!({ "from": "store" }),
     }
 }
 

@@ -8,7 +8,9 @@ use std::ops::RangeInclusive;
 use url::Url;
 
 use super::error::{Origin, Problem};
-use super::{Archive, Config, Fetch, Retry, Robots, Schedule, SecretUrl, Size, Sources, Span};
+use super::{
+    Archive, Config, Feed, Fetch, Retry, Robots, Schedule, SecretUrl, Size, Sources, Span,
+};
 
 /// All that is wrong; empty when the configuration can be used.
 pub fn validate(config: &Config) -> Vec<Problem> {
@@ -35,6 +37,7 @@ pub fn validate(config: &Config) -> Vec<Problem> {
     found.within("spider.max_pages", config.spider.max_pages, 1..=1_000_000);
     found.within("spider.max_page_number", config.spider.max_page_number, 1..=100_000);
     found.positive("spider.min_interval", config.spider.min_interval);
+    found.feed(&config.feed);
     found.archive(&config.archive);
     found.sinks(config);
     found.0
@@ -191,12 +194,27 @@ impl Found {
             ("schedule.max_interval", schedule.max_interval),
         );
         self.within("schedule.jitter", schedule.jitter, 0.0..=0.5);
+        self.within("schedule.ewma_up", schedule.ewma_up, 1.0..=10.0);
+        self.within("schedule.ewma_down", schedule.ewma_down, 0.1..=1.0);
+        self.within("schedule.ewma_alpha", schedule.ewma_alpha, 0.0..=1.0);
+        self.within("schedule.ewma_blend", schedule.ewma_blend, 0.0..=1.0);
+        self.within("schedule.failure_threshold", schedule.failure_threshold, 1..=1000);
+        self.within("schedule.backoff_base", schedule.backoff_base, 1.0..=10.0);
+        self.positive("schedule.backoff_cap", schedule.backoff_cap);
     }
 
     fn retry(&mut self, retry: &Retry) {
         self.within("retry.max", retry.max, 0..=100);
         self.positive("retry.first", retry.first);
         self.ordered(("retry.first", retry.first), ("retry.cap", retry.cap));
+    }
+
+    fn feed(&mut self, feed: &Feed) {
+        self.within("feed.initial_item_cap", feed.initial_item_cap, 0..=100_000);
+        self.positive("feed.stale_after", feed.stale_after);
+        if feed.reject_links.iter().any(|text| text.trim().is_empty()) {
+            self.refuse("feed.reject_links", "has an empty text, which stands in every link");
+        }
     }
 
     fn archive(&mut self, archive: &Archive) {
@@ -251,7 +269,7 @@ mod tests {
 
     #[test]
     fn each_rule_refuses_and_says_what_to_do() {
-        let cases: [Case; 27] = [
+        let cases: [Case; 30] = [
             (|c| c.data_dir = "".into(), "data_dir", "name a directory"),
             (|c| c.fetch.workers = 0, "fetch.workers", "is 0: choose 1 to 1000"),
             (|c| c.fetch.workers = 1001, "fetch.workers", "is 1001: choose 1 to 1000"),
@@ -277,6 +295,9 @@ mod tests {
             (|c| c.schedule.jitter = 0.6, "schedule.jitter", "is 0.6: choose 0 to 0.5"),
             (|c| c.schedule.jitter = f64::NAN, "schedule.jitter", "choose 0 to 0.5"),
             (|c| c.schedule.default_interval = Span::default(), "schedule.default_interval", "0"),
+            (|c| c.schedule.backoff_base = 0.5, "schedule.backoff_base", "choose 1 to 10"),
+            (|c| c.schedule.failure_threshold = 0, "schedule.failure_threshold", "choose 1 to"),
+            (|c| c.feed.reject_links = vec![" ".into()], "feed.reject_links", "every link"),
             (|c| c.retry.max = 101, "retry.max", "choose 0 to 100"),
             (|c| c.retry.cap = Span::seconds(1), "retry.first", "more than `retry.cap` (1s)"),
             (|c| c.archive.gzip_level = 0, "archive.gzip_level", "choose 1 to 9"),

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Server;
 use super::hold::{PAUSE, Step};
+use super::{Client, Guard, ServeSettings, Server};
 use crate::db::DbError;
+use crate::handle::House;
 use crate::model::{Lane, Lease};
 
 /// Tasks under way get this long to finish when the engine stops.
@@ -30,11 +31,30 @@ pub enum Mode {
     Once,
 }
 
+/// What of the loop's ways can change while it runs.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// The HTTP client.
+    pub client: Client,
+    /// What may be connected to.
+    pub guard: Guard,
+    /// The rules of the house.
+    pub house: Arc<House>,
+    /// Limits on a task.
+    pub settings: ServeSettings,
+    /// Tasks under way at the most.
+    pub workers: usize,
+    /// Work pauses when a disk has less room.
+    pub min_free: u64,
+}
+
 /// The loop that claims and hands out.
 #[derive(Debug)]
 pub struct Dispatcher {
     /// Serves a lease.
     pub server: Server,
+    /// Its ways from now on, when they change. What is under way ends as it began.
+    pub tuning: watch::Receiver<Arc<Tuning>>,
     /// Which lanes to claim.
     pub lanes: Vec<Lane>,
     /// Tasks under way at the most.
@@ -54,11 +74,12 @@ pub struct Stuck(String);
 
 impl Dispatcher {
     /// Runs until it is told to stop, or until everything is done.
-    pub async fn run(self, stop: CancellationToken) -> Result<(), Stuck> {
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), Stuck> {
         let (tasks, abandon) = (TaskTracker::new(), CancellationToken::new());
         let slots = Arc::new(Semaphore::new(self.workers));
-        let mut stuck = None;
+        let (mut stuck, mut too_many) = (None, 0);
         while !stop.is_cancelled() {
+            self.tune(&slots, &mut too_many);
             match self.round(&tasks, &slots, &stop, &abandon).await {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -77,6 +98,25 @@ impl Dispatcher {
             tasks.wait().await;
         }
         stuck.map_or(Ok(()), Err)
+    }
+
+    /// Takes over what was changed. Of slots that are too many those are taken away that are free, the
+    /// others when they are.
+    fn tune(&mut self, slots: &Semaphore, too_many: &mut usize) {
+        if self.tuning.has_changed().unwrap_or(false) {
+            let tuning = Tuning::clone(&self.tuning.borrow_and_update());
+            let Tuning { client, guard, house, settings, workers, min_free } = tuning;
+            let server = &mut self.server;
+            (server.client, server.guard) = (client, guard);
+            (server.house, server.settings) = (house, settings);
+            self.min_free = min_free;
+            // Slots there are: those that count, and those that are still to be taken away.
+            let there = self.workers + *too_many;
+            slots.add_permits(workers.saturating_sub(there));
+            *too_many = there.saturating_sub(workers);
+            self.workers = workers;
+        }
+        *too_many -= slots.forget_permits(*too_many);
     }
 
     /// Claims for the free slots and hands out; false when everything is done. Nothing is begun while

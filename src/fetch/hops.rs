@@ -99,19 +99,25 @@ impl Server {
 
     /// Whether a redirect is followed under this lease. Within the host it is. Feeds and robots.txt
     /// also lead to other hosts, under those hosts' slots; everything that robots.txt rules becomes
-    /// a task of its own there.
+    /// a task of its own there, unless its article is to stay at the first address.
     pub(super) async fn follow(
         &self,
         lease: &Lease,
         kind: Kind,
         from: &Url,
-        to: &Url,
+        (to, permanent): (&Url, bool),
         trail: &mut Trail,
     ) -> Follow {
+        let (house, is_page) = (&self.house, kind == Kind::Article);
+        let elsewhere = || web::key(to, &house.key) != lease.task.url_key;
+        if is_page && house.redirects.ends(permanent) && elsewhere() {
+            return Follow::OwnTask;
+        }
         if web::host(to) == web::host(from) {
             return Follow::Yes;
         }
-        if lease.robots.is_some() && kind != Kind::Robots {
+        let stays = is_page && house.redirects.stays(permanent);
+        if lease.robots.is_some() && kind != Kind::Robots && !stays {
             return Follow::OwnTask;
         }
         self.borrow(lease, to, trail).await

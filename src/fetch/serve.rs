@@ -10,7 +10,7 @@ use url::Url;
 
 use super::hold::{Hold, PAUSE, Step};
 use super::hops::{Follow, Trail, redirect_target};
-use super::tell::tell;
+use super::tell::Said;
 use super::{Client, Committer, Desk, Guard, RobotsCache};
 use crate::archive::Archive;
 use crate::clock::Clock;
@@ -32,6 +32,8 @@ pub struct ServeSettings {
     pub task_timeout: Duration,
     /// Redirects followed.
     pub max_redirects: usize,
+    /// Whether pages are asked for with the validators of their last answer.
+    pub conditional_pages: bool,
     /// How long a lease lasts, in the clock's time; it is renewed at a third.
     pub lease: Duration,
 }
@@ -152,16 +154,15 @@ impl Server {
             if let Some(last) = outcome.fetches.last_mut() {
                 last.code = outcome.code;
             }
-            let summary = (outcome.code, outcome.reason.clone(), outcome.entries.len());
+            let summary = (outcome.code, outcome.entries.len());
             let kept = outcome.article.is_some();
-            let told = outcome.events.clone();
+            let said = Said::of(&outcome, self.house.policy.waits.threshold);
             let commit = Commit { lease: Lease::clone(&lease), outcome };
             match self.committer.commit(commit).await {
                 Ok(Committed::Done) => {
-                    let (code, reason, entries) = summary;
+                    let (code, entries) = summary;
                     self.count(code, entries, kept);
-                    tell(&lease, &told);
-                    tracing::debug!(url = %lease.task.url, kind = %lease.task.kind, %code, reason, "served");
+                    said.tell(&lease);
                     return;
                 }
                 Ok(Committed::Stale) => {
@@ -249,7 +250,8 @@ impl Server {
                 return Answer::of(Reply::Answer(Box::new(Response { exchange, redirects })));
             };
             redirects.push(Redirected { status: exchange.status, from: url.to_string() });
-            match self.follow(lease, kind, &url, &target, trail).await {
+            let permanent = redirects.iter().all(|hop| matches!(hop.status, 301 | 308));
+            match self.follow(lease, kind, &url, (&target, permanent), trail).await {
                 Follow::Yes => url = target,
                 Follow::OwnTask => return Answer::LeadsTo(target, redirects.len()),
                 Follow::Busy(until) => {
@@ -269,8 +271,9 @@ impl Server {
         kind: Kind,
         trail: &mut Trail,
     ) -> Result<Exchange, Reply> {
+        let conditional = kind != Kind::Article || self.settings.conditional_pages;
         let validators = match &lease.validators_for {
-            Some(of) if *of == url.as_str() => lease.validators.clone(),
+            Some(of) if conditional && *of == url.as_str() => lease.validators.clone(),
             _ => Validators::default(),
         };
         // robots.txt belongs to no source: nobody's secrets go there.

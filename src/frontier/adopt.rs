@@ -116,7 +116,7 @@ mod tests {
     fn a_queue_is_settled_when_its_name_is_its_hosts_own() {
         let rules = |groups: &[(&str, &[&str])]| Rules {
             key: feedmill_formats::url::KeyRules::default(),
-            delay: std::time::Duration::from_secs(1),
+            delay: std::time::Duration::from_secs(1).into(),
             lease: std::time::Duration::from_secs(60),
             robots_for_feeds: false,
             discover: true,

@@ -144,7 +144,7 @@ pub(super) fn state(
         slow_ms: slow.unwrap_or(0),
         blocked_until: Ts::from_ms(blocked.unwrap_or(0)),
     };
-    let (pause, pause_from) = pace.pause_and_origin(rules.delay);
+    let (pause, pause_from) = pace.pause_and_origin(rules.delay.get());
     let small = |number: Option<i64>| number.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let [poll, page, media] =
         queues.map(|number| number.and_then(|n| u64::try_from(n).ok()).unwrap_or(0));

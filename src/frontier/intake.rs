@@ -134,7 +134,7 @@ mod tests {
     fn rules() -> Rules {
         Rules {
             key: Default::default(),
-            delay: std::time::Duration::from_secs(1),
+            delay: std::time::Duration::from_secs(1).into(),
             lease: std::time::Duration::from_mins(1),
             robots_for_feeds: false,
             discover: true,

@@ -132,8 +132,11 @@ pub(super) fn decide(
     let mut rights = read.rights.clone();
     rights.and(found.rights);
     rights.and(said_by_robots(known, &carried.final_url, house));
+    let task = &lease.task;
+    let stays = house.redirects.stays(carried.for_good);
+    let at_home = if stays { task.url.clone() } else { carried.final_url.clone() };
     let article = Article {
-        url: carried.final_url.clone(),
+        url: at_home,
         canonical_url: found.canonical_url,
         title: Some(found.title).filter(|title| !title.is_empty()),
         authors: found.authors,
@@ -154,9 +157,8 @@ pub(super) fn decide(
     if let Some(reason) = house.validation.reject(&article, source, at) {
         return rejected(lease, &reason);
     }
-    let task = &lease.task;
-    let id = web::parse(&carried.final_url)
-        .map_or(task.url_hash, |url| UrlHash::of(&web::key(&url, &house.key)));
+    let last = web::parse(&carried.final_url).ok().filter(|_| !stays);
+    let id = last.map_or(task.url_hash, |url| UrlHash::of(&web::key(&url, &house.key)));
     let mut outcome = placed(lease, id, &carried.final_url, found.word_count, at, house);
     outcome.validators = Some((carried.validators, carried.final_url));
     outcome.article = Some(ArticleFact {

@@ -65,13 +65,16 @@ pub(super) fn read(
 
 /// What an item tells; `by_id` when its own id is to be believed.
 fn fact(feed: TaskId, entry: &feed::Entry, by_id: bool, house: &House) -> EntryFact {
-    let link = entry.link.as_deref().and_then(|link| web::parse(link).ok());
-    let key = link.map(|link| web::key(&link, &house.key));
-    let uid = identity::uid(feed, entry, key.as_deref(), by_id);
+    let page = house.taking.page(entry);
+    let key = page.as_ref().map(|page| web::key(page, &house.key));
+    let uid = identity::uid(feed, entry, key.as_deref(), by_id, house.taking.by_link);
     let link_hash = key.as_deref().map(UrlHash::of);
+    let given = entry.link.as_deref().and_then(|link| web::parse(link).ok());
+    let led = page.filter(|page| given.as_ref() != Some(page)).map(String::from);
     let kept = Entry {
         uid: uid.clone(),
-        canonical_link: entry.link.clone(),
+        given_link: entry.link.clone().filter(|_| led.is_some()),
+        canonical_link: led.or_else(|| entry.link.clone()),
         title: entry.title.clone(),
         summary: entry.summary.clone(),
         content: entry.content.clone(),
@@ -149,14 +152,24 @@ pub(super) fn decide(
         fact.fetch = fetch;
         believe_dates(&mut fact.entry, at);
     }
+    let mut left_out = known.feed.left_out.clone();
+    let still = leave(&mut read.facts, |_, fact| left_out.contains(&beginning(fact)));
     let brought = brought(&read, known, at);
+    let capped = match house.taking.cap(known.feed.last_success, at) {
+        Some(cap) => older(&mut read.facts, known, cap, at),
+        None => Vec::new(),
+    };
+    left_out = still.into_iter().chain(capped).collect();
+    let new = read.facts.iter().filter(|fact| identity::content(known, fact).is_none()).count();
     let mut polled = went_well(lease, Some(&brought), &carried, known, at, house);
+    polled.fact.new_items = u32::try_from(new).unwrap_or(u32::MAX);
     let next = Next::Again { at: polled.decision.at };
     let mut outcome = Outcome::new(Code::Ok, next, String::new());
     outcome.deleted = deleted(lease, &read, at);
     let dates = corrected(&read.facts, known);
     let is_ours = known.feed.last_success.is_none()
         || read.facts.iter().any(|fact| identity::content(known, fact).is_some());
+    let mut turned_away = 0;
     for fact in read.facts {
         match identity::content(known, &fact) {
             Some(before) if before == fact.content_hash => {
@@ -167,23 +180,62 @@ pub(super) fn decide(
                 }
             }
             _ => {
-                outcome.discovered.extend(page(lease, &fact, at, house));
+                let page = page(lease, &fact, &carried.final_url, at, house);
+                turned_away += usize::from(page.is_none() && fact.link_hash.is_some());
+                outcome.discovered.extend(page);
                 outcome.entries.push(fact);
             }
         }
     }
-    let (items, new) = (brought.items, polled.fact.new_items);
+    let mut told = format!("{} entries, {new} new", brought.items);
+    for (count, what) in [(left_out.len(), "left out as older"), (turned_away, "not followed")] {
+        if count > 0 {
+            told.push_str(&format!(", {count} {what}"));
+        }
+    }
     let ids = if unstable { ", its ids do not last and are not used" } else { "" };
-    outcome.reason = format!("{items} entries, {new} new{ids}; {}", polled.decision.reason);
+    outcome.reason = format!("{told}{ids}; {}", polled.decision.reason);
     let state = &mut polled.fact.state;
     outcome.moved = moved::watch(lease, state, &carried, is_ours, at);
     outcome.validators = Some((carried.validators, carried.final_url));
     state.title = read.feed.title.or_else(|| state.title.take());
     state.body_hash = Some(read.body_hash);
     state.by_pages = unstable;
+    state.left_out = left_out;
     outcome.feed = Some(polled.fact);
     outcome.events = polled.events;
     outcome
+}
+
+/// Takes out what is to be left alone; the beginnings of its ids.
+fn leave(
+    facts: &mut Vec<EntryFact>,
+    mut is_left: impl FnMut(usize, &EntryFact) -> bool,
+) -> Vec<[u8; 8]> {
+    let (mut left, mut at) = (Vec::new(), 0);
+    facts.retain(|fact| {
+        let is_left = is_left(at, fact);
+        at += 1;
+        if is_left {
+            left.push(beginning(fact));
+        }
+        !is_left
+    });
+    left
+}
+
+fn beginning(fact: &EntryFact) -> [u8; 8] {
+    fact.id.0.first_chunk().copied().unwrap_or_default()
+}
+
+/// Takes out all but so many of the newest, those that are known already not counted out. What has no
+/// date counts as of now, in the order of the document.
+fn older(facts: &mut Vec<EntryFact>, known: &Known, cap: usize, at: Ts) -> Vec<[u8; 8]> {
+    let date = |fact: &EntryFact| fact.entry.updated.or(fact.entry.published).unwrap_or(at);
+    let mut newest: Vec<(usize, Ts)> = facts.iter().map(date).enumerate().collect();
+    newest.sort_by_key(|(_, date)| std::cmp::Reverse(*date));
+    let taken: HashSet<usize> = newest.into_iter().take(cap).map(|(at, _)| at).collect();
+    leave(facts, |at, fact| !taken.contains(&at) && identity::content(known, fact).is_none())
 }
 
 /// What the scheduler learns from a document.
@@ -270,8 +322,10 @@ fn corrected(facts: &[EntryFact], known: &Known) -> HashSet<EntryId> {
 }
 
 /// The page that an entry links to.
-fn page(lease: &Lease, fact: &EntryFact, at: Ts, house: &House) -> Option<NewTask> {
-    let found = found(lease, fact.entry.canonical_link.clone()?, Kind::Article, Origin::Feed);
+fn page(lease: &Lease, fact: &EntryFact, base: &str, at: Ts, house: &House) -> Option<NewTask> {
+    let link = fact.entry.canonical_link.clone().filter(|link| house.taking.takes(link))?;
+    let link = house.taking.upgraded(link, base);
+    let found = found(lease, link, Kind::Article, Origin::Feed);
     let changed = fact.entry.updated.or(fact.entry.published);
     Some(NewTask { refetch: refetch::on_change(lease, changed, at, house), ..found })
 }

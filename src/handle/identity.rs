@@ -17,11 +17,21 @@ use crate::model::{EntryFact, EntryId, Known, LinkedEntry, TaskId, UrlHash};
 /// Ids that changed while page and title stayed, from which on a feed's ids are not believed.
 const TOO_MANY: usize = 2;
 
-/// The feed's own id of an entry, when it is to be believed, else a hash over what tells it from
-/// others.
-pub(super) fn uid(feed: TaskId, entry: &feed::Entry, key: Option<&str>, by_id: bool) -> String {
+/// The feed's own id of an entry, when it is to be believed, else where `by_link` its page, else a
+/// hash over what tells it from others.
+pub(super) fn uid(
+    feed: TaskId,
+    entry: &feed::Entry,
+    key: Option<&str>,
+    by_id: bool,
+    by_link: bool,
+) -> String {
     let own = entry.id.as_deref().map(str::trim).filter(|id| by_id && !id.is_empty());
-    own.map_or_else(|| hashed(feed, entry, key), |id| format!("guid:{id}"))
+    match (own, key.filter(|_| by_link)) {
+        (Some(id), _) => format!("guid:{id}"),
+        (None, Some(key)) => format!("link:{key}"),
+        (None, None) => hashed(feed, entry, key),
+    }
 }
 
 /// A hash over what tells an entry from others. The page counts without what is only there to track

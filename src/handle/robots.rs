@@ -137,6 +137,9 @@ fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Fai
     match reply {
         // The guard lets nobody through to this host, and says so for each page by itself.
         Reply::Refused { .. } | Reply::Elsewhere { .. } => Ok((Verdict::AllowAll, None)),
+        Reply::Failed { code, .. } if house.robots_lenient && *code != Code::HostBusy => {
+            Ok((Verdict::AllowAll, None))
+        }
         Reply::Failed { code, detail, .. } => {
             Err(Failure { busy: *code == Code::HostBusy, ..failure(detail.clone()) })
         }
@@ -162,6 +165,7 @@ fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Fai
                 }
                 Err((_, detail)) => Err(failure(detail)),
             },
+            500..=599 if house.robots_lenient => Ok((Verdict::AllowAll, None)),
             status @ (429 | 500..=599) => Err(Failure {
                 detail: format!("status {status}"),
                 told: verdict::retry_after(&response.exchange.headers, response.exchange.ended),

@@ -82,7 +82,8 @@ pub(super) fn decide(
     let pages = read.sitemap.urls.iter().filter(|page| all || page.may_be_since(since));
     let pages = pages.filter_map(|page| {
         let refetch = refetch::on_change(lease, page.lastmod, at, house);
-        let found = found(lease, absolute(&page.loc)?, Kind::Article, Origin::Sitemap);
+        let link = house.taking.upgraded(absolute(&page.loc)?, &carried.final_url);
+        let found = found(lease, link, Kind::Article, Origin::Sitemap);
         Some(NewTask { refetch, ..found })
     });
     let children = read.sitemap.children.iter().filter(|child| all || child.may_be_since(since));

@@ -31,7 +31,10 @@ fn house() -> House {
     House {
         policy: Policy {
             choose: crate::model::PollPolicy::Fixed,
-            disables: true,
+            jitter_respects_min: true,
+            ewma: crate::schedule::Factors::default(),
+            waits: crate::schedule::Waits::default(),
+            once: false,
             seed: 1,
             feed_interval: HOUR / 4,
             sitemap_interval: 6 * HOUR,
@@ -43,6 +46,9 @@ fn house() -> House {
             retry_cap: HOUR,
         },
         key: KeyRules::default(),
+        robots_lenient: false,
+        taking: Taking::default(),
+        redirects: Redirects::default(),
         max_decoded: 1 << 20,
         robots_ttl: 24 * HOUR,
         robots_agent: "Feedmill".into(),

@@ -52,6 +52,9 @@ pub struct Entry {
     pub uid: String,
     /// Where the item's page is.
     pub canonical_link: Option<String>,
+    /// The link as the feed gave it, when it only leads there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_link: Option<String>,
     /// Plain text.
     pub title: Option<String>,
     /// As served.

@@ -162,6 +162,8 @@ pub struct FeedState {
     pub moving: Option<Moving>,
     /// Whether its ids did not last, so that entries are known by their pages.
     pub by_pages: bool,
+    /// Items of its document that were left out when it was first read, by the beginnings of their ids.
+    pub left_out: Vec<[u8; 8]>,
 }
 
 /// Something that was wrong with a document and did not prevent reading it.
@@ -224,6 +226,7 @@ impl Default for FeedState {
             heard: 0,
             moving: None,
             by_pages: false,
+            left_out: Vec::new(),
         }
     }
 }

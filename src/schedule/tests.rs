@@ -16,7 +16,10 @@ fn policy(choose: PollPolicy) -> Policy {
         min_interval: 5 * MINUTE,
         max_interval: DAY,
         jitter: 0.05,
-        disables: true,
+        jitter_respects_min: true,
+        ewma: Factors::default(),
+        waits: Waits::default(),
+        once: false,
         retries: 3,
         retry_first: MINUTE,
         retry_cap: DAY,
@@ -133,7 +136,17 @@ fn a_channel_is_disabled_probed_and_enabled_again() {
     let (state, _) = policy.next_poll(&poll(&state, START + 90_000), &found, &CONDITIONAL);
     assert!(!state.disabled && state.failures() == 0);
 
-    let patient = Policy { disables: false, ..policy };
+    let given_up = Waits { then: OnThreshold::Disable, ..policy.waits };
+    let strict = Policy { waits: given_up, ..policy.clone() };
+    let mut state = State::default();
+    for tries in 1..=3 {
+        let failed = strict.after_failure(&poll(&state, START), Code::NotFound, None, None);
+        assert_eq!((failed.next.is_none(), failed.state.disabled), (tries == 3, tries == 3));
+        state = failed.state;
+    }
+
+    let waits = Waits { then: OnThreshold::KeepRetrying, ..policy.waits };
+    let patient = Policy { waits, ..policy };
     let mut state = State::default();
     for _ in 0..60 {
         let failed = patient.after_failure(&poll(&state, START), Code::NotFound, None, None);

@@ -145,6 +145,7 @@ pub(super) mod tests {
             entry: Entry {
                 uid: "guid:1".into(),
                 canonical_link: None,
+                given_link: None,
                 title: Some(title.into()),
                 summary: None,
                 content: None,

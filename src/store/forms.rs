@@ -25,6 +25,9 @@ const TEXT_LIMIT: usize = 64 << 20;
 /// The note that holds the price of a request.
 pub(super) const PRICE: &str = "schedule.price";
 
+/// What notes of settings begin with; the key follows.
+pub(super) const SETTING: &str = "setting.";
+
 /// The price from its note.
 #[expect(clippy::needless_pass_by_value, reason = "it comes from a row and goes nowhere else")]
 pub(super) fn price(note: String) -> Option<f64> {
@@ -40,6 +43,16 @@ pub(super) fn warnings(note: Option<String>) -> Vec<Warned> {
 /// The note of what was wrong with a document; nothing when it was fine.
 pub(super) fn warnings_note(warnings: &[Warned]) -> Result<Option<String>, DbError> {
     if warnings.is_empty() { Ok(None) } else { to_json(&warnings).map(Some) }
+}
+
+/// The items that a feed's document has and that are not taken, as they are kept; nothing for none.
+pub(super) fn left_out_note(ids: &[[u8; 8]]) -> Option<&[u8]> {
+    Some(ids.as_flattened()).filter(|bytes| !bytes.is_empty())
+}
+
+/// The same from what is kept.
+pub(super) fn left_out(bytes: Option<&[u8]>) -> Vec<[u8; 8]> {
+    bytes.unwrap_or_default().as_chunks().0.to_vec()
 }
 
 pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String, DbError> {

@@ -19,9 +19,9 @@ use tokio::sync::Notify;
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
     OutsideHost, PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
-    forms::{PRICE, to_json},
+    forms::{PRICE, SETTING, to_json},
 };
-use crate::db::postgres::{LOGGED, WORK, run};
+use crate::db::postgres::{LOGGED, WORK, first, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
@@ -296,6 +296,23 @@ impl Store for PgStore {
         )
         .await?;
         Ok(())
+    }
+
+    async fn settings(&self) -> Result<Vec<(String, String)>, DbError> {
+        read::settings(&self.db).await
+    }
+
+    async fn keep_setting(&self, key: &str, value: Option<String>) -> Result<bool, DbError> {
+        let key = format!("{SETTING}{key}");
+        let (client, sql) = (self.db.client().await?, "SELECT 1 FROM meta WHERE key = $1");
+        let was_kept = first(&client, sql, &[&key]).await?.is_some();
+        let sql = "INSERT INTO meta VALUES($1, $2)
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+        match value {
+            Some(value) => run(&client, sql, &[&key, &value]).await?,
+            None => run(&client, "DELETE FROM meta WHERE key = $1", &[&key]).await?,
+        };
+        Ok(was_kept)
     }
 
     async fn totals(&self) -> Result<Totals, DbError> {

@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use tokio::sync::Notify;
 
+use super::forms::SETTING;
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
     OutsideHost, PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
@@ -261,6 +262,15 @@ impl Store for SqliteStore {
 
     async fn set_price(&self, price: PriceNote) -> Result<(), DbError> {
         self.db.write(move |conn| commit::put_price(conn, &price)).await
+    }
+
+    async fn settings(&self) -> Result<Vec<(String, String)>, DbError> {
+        self.db.read(read::settings).await
+    }
+
+    async fn keep_setting(&self, key: &str, value: Option<String>) -> Result<bool, DbError> {
+        let key = format!("{SETTING}{key}");
+        self.db.write(move |conn| commit::keep_note(conn, &key, value.as_deref())).await
     }
 
     async fn totals(&self) -> Result<Totals, DbError> {

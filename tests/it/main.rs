@@ -26,6 +26,7 @@ mod onboard;
 mod outage;
 mod pipeline;
 mod postgres;
+mod settings;
 mod shared;
 mod sinks;
 mod spider;

@@ -25,7 +25,7 @@ use feedmill_newsroom::Setup;
 fn rules() -> Rules {
     Rules {
         key: Default::default(),
-        delay: Duration::ZERO,
+        delay: Duration::ZERO.into(),
         lease: Duration::from_mins(1),
         robots_for_feeds: false,
         discover: false,
@@ -245,7 +245,7 @@ async fn fewer_slots_go_when_they_are_free() {
 async fn one_slot_asks_for_robots_and_the_others_wait() {
     let Some(database) = database().await else { return };
     let clock = Clock::manual("2026-11-15T12:00:00Z".parse().unwrap());
-    let rules = Rules { concurrency: 3, delay: Duration::from_secs(1), ..rules() };
+    let rules = Rules { concurrency: 3, delay: Duration::from_secs(1).into(), ..rules() };
     let store = on_clock(&database, &clock, rules).await;
     store.submit((0..3).map(|n| page(format!("https://a.example/{n}"))).collect()).await.unwrap();
     let mut first = store.claim(9, Lane::ALL).await.unwrap();

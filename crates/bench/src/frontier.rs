@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
 pub(crate) fn rules(delay: Duration) -> Rules {
     Rules {
         key: KeyRules::default(),
-        delay,
+        delay: delay.into(),
         lease: Duration::from_secs(120),
         robots_for_feeds: false,
         discover: false,

@@ -102,14 +102,16 @@ fn admit(url: Url) -> Result<Url, UrlError> {
     // Its key is an address too, and can be longer: a bare `%` is three bytes in it.
     const GROWS: usize = 3;
     let long = match url.as_str().len() {
-        long if long > MAX_LEN / GROWS => long.max(key(&url, &LONGEST).len()),
+        // An `s` more where the scheme does not count.
+        long if long > MAX_LEN / GROWS => long.max(key(&url, &LONGEST).len() + 1),
         long => long,
     };
     if long > MAX_LEN { Err(UrlError::TooLong(long)) } else { Ok(url) }
 }
 
 /// The rules that leave the most of an address in its key.
-const LONGEST: KeyRules = KeyRules { keep_trailing_slash: true, strict_tracking: false };
+const LONGEST: KeyRules =
+    KeyRules { keep_trailing_slash: true, keep_scheme: true, exact: false, tracking: Vec::new() };
 
 /// The address as given, fit to be shown: what looks like a user name and password is hidden.
 #[must_use]
@@ -123,22 +125,30 @@ pub fn without_credentials(given: &str) -> String {
     }
 }
 
-/// What a source may say about how its addresses are told apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What an operator may say about how addresses are told apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRules {
     /// `/a` and `/a/` are two pages.
     pub keep_trailing_slash: bool,
-    /// `ref` is a tracking parameter too.
-    pub strict_tracking: bool,
+    /// `http://a` and `https://a` are two pages.
+    pub keep_scheme: bool,
+    /// Whatever differs at all is another page.
+    pub exact: bool,
+    /// More tracking parameters than are known, in lower case; a `*` ends the beginning of one.
+    pub tracking: Vec<String>,
 }
 
 /// The normalised form: two addresses with the same key are the same page.
 #[must_use]
 pub fn key(url: &Url, rules: &KeyRules) -> String {
+    if rules.exact {
+        return url.as_str().to_owned();
+    }
     let mut key = String::with_capacity(url.as_str().len());
-    key.push_str("https://");
+    key.push_str(if rules.keep_scheme { url.scheme() } else { "https" });
+    key.push_str("://");
     key.push_str(&host(url));
-    if let Some(port) = url.port().filter(|port| !matches!(port, 80 | 443)) {
+    if let Some(port) = url.port().filter(|port| rules.keep_scheme || !matches!(port, 80 | 443)) {
         key.push_str(&format!(":{port}"));
     }
     let path = url.path();
@@ -184,7 +194,10 @@ fn is_tracking(name: &[u8], rules: &KeyRules) -> bool {
     let Ok(name) = std::str::from_utf8(name).map(str::to_ascii_lowercase) else { return false };
     name.starts_with("utm_")
         || TRACKING.split(' ').any(|tracker| tracker == name)
-        || rules.strict_tracking && name == "ref"
+        || rules.tracking.iter().any(|tracker| match tracker.strip_suffix('*') {
+            Some(begins) => name.starts_with(begins),
+            None => *tracker == name,
+        })
 }
 
 fn form_bytes(text: &str) -> impl Iterator<Item = u8> {
@@ -400,8 +413,15 @@ mod tests {
     #[test]
     fn rules_change_the_key() {
         let url = parse("https://example.com/a/?ref=b").unwrap();
-        let rules = KeyRules { keep_trailing_slash: true, strict_tracking: true };
+        let tracking = vec!["ref".to_owned()];
+        let rules = KeyRules { keep_trailing_slash: true, tracking, ..KeyRules::default() };
         assert_eq!(key(&url, &rules), "https://example.com/a/");
+        let plain = parse("http://example.com:80/a/?my_x=1&re=2#c").unwrap();
+        let tracking = vec!["my_*".to_owned()];
+        let rules = KeyRules { keep_scheme: true, tracking, ..KeyRules::default() };
+        assert_eq!(key(&plain, &rules), "http://example.com/a?re=2");
+        let exact = KeyRules { exact: true, ..KeyRules::default() };
+        assert_eq!(key(&plain, &exact), "http://example.com/a/?my_x=1&re=2#c");
         assert_eq!(key(&url, &KeyRules::default()), "https://example.com/a?ref=b");
     }
 
@@ -498,8 +518,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keying_a_key_changes_nothing(given in address(), keep: bool, strict: bool) {
-            let rules = KeyRules { keep_trailing_slash: keep, strict_tracking: strict };
+        fn keying_a_key_changes_nothing(
+            given in address(), keep: bool, strict: bool, exact: bool,
+        ) {
+            let rules = KeyRules {
+                keep_trailing_slash: keep,
+                keep_scheme: strict,
+                exact,
+                tracking: if strict { vec!["ref".to_owned()] } else { Vec::new() },
+            };
             if let Ok(url) = parse(&given) {
                 let first = key(&url, &rules);
                 prop_assert_eq!(key(&parse(&first).unwrap(), &rules), first);

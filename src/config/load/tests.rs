@@ -87,7 +87,10 @@ fn every_alias_sets_its_key() {
             ("log.level", _) => ("DEBUG", "\"debug\""),
             ("log.format", _) => ("JSON", "\"json\""),
             ("schedule.jitter", _) => ("0.25", "0.25"),
-            ("fetch.workers" | "retry.max" | "hosts.concurrency", _) => ("7", "7"),
+            (
+                "fetch.workers" | "retry.max" | "hosts.concurrency" | "schedule.failure_threshold",
+                _,
+            ) => ("7", "7"),
             (_, Convert::Millis) => ("7000", "\"7s\""),
             ("fetch.request_timeout", _) => ("7", "\"7s\""),
             _ => ("420", "\"7m\""),

@@ -235,7 +235,7 @@ async fn block(
     let Some(row) = first(tx, &sql, &[&queue]).await? else { return Ok(()) };
     // Lifting a block leaves the ordinary pause in place. A lease that runs out meanwhile is not
     // handed out again before the block ends.
-    let next = until.max(now.after(read_pace(&row, 0)?.pause(rules.delay)));
+    let next = until.max(now.after(read_pace(&row, 0)?.pause(rules.delay.get())));
     run(
         tx,
         "UPDATE host SET blocked_until = $2,

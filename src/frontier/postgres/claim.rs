@@ -433,7 +433,7 @@ async fn put_off(tx: &Tx<'_>, busy: &[Slot], now: Ts, rules: &Rules) -> Result<(
          FROM unnest($1::bigint[], $2::bigint[]) AS w(id, next_at) WHERE h.id = w.id",
         &[
             &column(busy, |slot| slot.id),
-            &column(busy, |slot| now.after(slot.pace.pause(rules.delay)).ms()),
+            &column(busy, |slot| now.after(slot.pace.pause(rules.delay.get())).ms()),
         ],
     )
     .await?;
@@ -488,7 +488,7 @@ async fn lease(
             robots: at.robots,
             now,
             until,
-            delay: at.slot.pace.pause(rules.delay),
+            delay: at.slot.pace.pause(rules.delay.get()),
         })
     });
     Ok(leases.collect())

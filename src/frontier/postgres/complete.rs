@@ -119,7 +119,7 @@ impl Leases {
                 let own = place.is_some_and(|place| place.queue == held.queue);
                 let advice = rulings::advice(done.advice, answered, own);
                 let pace = paces.get(&held.queue).copied().unwrap_or(held.pace);
-                let (pace, next) = pace.after(advice, now, rules.delay);
+                let (pace, next) = pace.after(advice, now, rules.delay.get());
                 paces.insert(held.queue, pace);
                 freed.push(Freed {
                     slot: held.slot,

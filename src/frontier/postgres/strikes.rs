@@ -67,8 +67,9 @@ async fn end(
     if slots.is_empty() {
         return Ok(0);
     }
-    let next =
-        |slot: &Slot| slot.pace.after(HostAdvice::Neutral, slot.next_at.min(now), rules.delay).1;
+    let next = |slot: &Slot| {
+        slot.pace.after(HostAdvice::Neutral, slot.next_at.min(now), rules.delay.get()).1
+    };
     run(
         tx,
         "UPDATE host h SET lease_id = NULL, lease_task = NULL, next_at = w.next_at

@@ -70,9 +70,12 @@ pub(super) async fn extend(
     let (id, next_at, held) = (int(&slot, 0)?, Ts::from_ms(int(&slot, 1)?), maybe(&slot, 2)?);
     let pace = read_pace(&slot, 3)?;
     if held == Some(lease.0) {
-        return Ok(Extension::Granted { wait: Duration::ZERO, pause: pace.pause(rules.delay) });
+        return Ok(Extension::Granted {
+            wait: Duration::ZERO,
+            pause: pace.pause(rules.delay.get()),
+        });
     }
-    let lent = pace.lend(held.is_some(), next_at, now, rules.delay);
+    let lent = pace.lend(held.is_some(), next_at, now, rules.delay.get());
     if matches!(lent, Extension::Granted { .. }) {
         run(
             &tx,

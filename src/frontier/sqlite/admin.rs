@@ -162,7 +162,7 @@ pub(super) fn set_host(
     if let Some(until) = patch.blocked_until {
         // Lifting a block leaves the ordinary pause in place. A lease that runs out meanwhile is not
         // handed out again before the block ends.
-        let pause = rows::load_host(conn, queue)?.pace.pause(rules.delay);
+        let pause = rows::load_host(conn, queue)?.pace.pause(rules.delay.get());
         conn.execute(
             "UPDATE host SET blocked_until = ?2,
                next_at = CASE WHEN lease_id IS NULL THEN ?3 ELSE max(next_at, ?2) END

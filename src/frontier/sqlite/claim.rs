@@ -257,7 +257,7 @@ impl Claim<'_> {
             renew_tops(conn, host.queue)?;
         }
         let (validators, validators_for) = kept;
-        let delay = host.pace.pause(self.rules.delay);
+        let delay = host.pace.pause(self.rules.delay.get());
         let now = self.now;
         self.leases.push(Lease {
             id,
@@ -283,7 +283,7 @@ impl Claim<'_> {
 
     /// A slot whose queue has nothing for it: its tops were wrong, or a sibling asks for robots.txt.
     fn stand_down(&self, host: &HostRow) -> Result<(), DbError> {
-        let at = self.now.after(self.rules.delay).ms();
+        let at = self.now.after(self.rules.delay.get()).ms();
         self.conn
             .prepare_cached("UPDATE host SET next_at = ?2 WHERE id = ?1")?
             .execute((host.id, at.max(self.now.ms() + 1)))?;
@@ -435,10 +435,10 @@ pub(super) fn extend(
         ))?
         .query_row((queue, lease.0), |row| Ok((read_host(row)?, row.get::<_, Option<i64>>(15)?)))?;
     if holder == Some(lease.0) {
-        let pause = slot.pace.pause(rules.delay);
+        let pause = slot.pace.pause(rules.delay.get());
         return Ok(Extension::Granted { wait: Duration::ZERO, pause });
     }
-    let lent = slot.pace.lend(holder.is_some(), slot.next_at, now, rules.delay);
+    let lent = slot.pace.lend(holder.is_some(), slot.next_at, now, rules.delay.get());
     if matches!(lent, Extension::Granted { .. }) {
         conn.prepare_cached(
             "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4 WHERE id = ?1",

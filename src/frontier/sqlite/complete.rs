@@ -146,7 +146,7 @@ fn release(
     now: Ts,
     rules: &Rules,
 ) -> Result<(), DbError> {
-    let (pace, next) = host.pace.after(advice, now, rules.delay);
+    let (pace, next) = host.pace.after(advice, now, rules.delay.get());
     let asked_at = (advice != HostAdvice::NotAsked).then_some(now.ms());
     let served = served.unwrap_or(Lane::Page);
     let top = top_column(served);

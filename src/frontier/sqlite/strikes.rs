@@ -53,7 +53,7 @@ fn end(
 ) -> Result<(), DbError> {
     for host in held {
         let ended = host.next_at.min(now);
-        let (_, next) = host.pace.after(HostAdvice::Neutral, ended, rules.delay);
+        let (_, next) = host.pace.after(HostAdvice::Neutral, ended, rules.delay.get());
         conn.prepare_cached(
             "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2 WHERE id = ?1",
         )?

@@ -157,7 +157,7 @@ async fn listed<C: GenericClient>(
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
     let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule,
           bucket, health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
-          by_pages, health_at, disabled_at, warnings
+          by_pages, health_at, disabled_at, warnings, left_out
         FROM feed WHERE task_id = $1";
     let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
     Ok(Some(FeedState {
@@ -178,6 +178,7 @@ async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedSta
         health_since: maybe_ts(&row, 16)?,
         disabled_since: maybe_ts(&row, 17)?,
         warnings: forms::warnings(row.try_get(18)?),
+        left_out: forms::left_out(row.try_get::<_, Option<&[u8]>>(19)?),
     }))
 }
 

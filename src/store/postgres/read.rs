@@ -12,7 +12,7 @@ use crate::frontier::postgres::{int, maybe, named, narrow};
 use crate::model::{
     EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind, SourceId, TaskId, Ts,
 };
-use crate::store::forms::{PRICE, from_json};
+use crate::store::forms::{PRICE, SETTING, from_json};
 use crate::store::{Demand, EventFilter, SinkCursor, Totals};
 
 /// Bytes of a fixed length.
@@ -147,4 +147,12 @@ pub(super) async fn totals(db: &PgDb) -> Result<Totals, DbError> {
         bytes: figure(6)?,
         events: figure(7)?,
     })
+}
+
+/// Settings that were said to the running installation, by key.
+pub(super) async fn settings(db: &PgDb) -> Result<Vec<(String, String)>, DbError> {
+    let sql = "SELECT substr(key, length($1::text) + 1), value FROM meta
+        WHERE substr(key, 1, length($1::text)) = $1::text ORDER BY key";
+    let kept = rows(&db.client().await?, sql, &[&SETTING]).await?;
+    kept.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }

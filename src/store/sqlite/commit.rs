@@ -13,7 +13,9 @@ use crate::model::{
     DiscoveryFact, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord, NewEvent, Outside,
     RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{PRICE, readdressed, to_json, warnings_note, with_channels};
+use crate::store::forms::{
+    PRICE, left_out_note, readdressed, to_json, warnings_note, with_channels,
+};
 use crate::store::raw::to_index;
 use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
 
@@ -230,9 +232,10 @@ fn put_feed(
     conn.prepare_cached(
         "INSERT INTO feed(task_id, version, title, failures, last_success, body_hash, interval_ms,
            items, new_items, schedule, bucket, health, probed_at, yielded, told,
-           heard, moving_to, moving_since, moving_polls, by_pages, health_at, disabled_at, warnings)
+           heard, moving_to, moving_since, moving_polls, by_pages, health_at, disabled_at, warnings,
+           left_out)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-           ?17, ?18, ?19, ?20, ?21, ?22, ?23)
+           ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)
          ON CONFLICT(task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
@@ -243,7 +246,7 @@ fn put_feed(
            moving_to = excluded.moving_to, moving_since = excluded.moving_since,
            moving_polls = excluded.moving_polls, by_pages = excluded.by_pages,
            health_at = excluded.health_at, disabled_at = excluded.disabled_at,
-           warnings = excluded.warnings",
+           warnings = excluded.warnings, left_out = excluded.left_out",
     )?
     .execute(params![
         task.0,
@@ -269,6 +272,7 @@ fn put_feed(
         state.health_since.map(Ts::ms),
         state.disabled_since.map(Ts::ms),
         warnings_note(&state.warnings)?,
+        left_out_note(&state.left_out),
     ])?;
     Ok(())
 }
@@ -279,6 +283,19 @@ pub(super) fn put_price(conn: &Connection, price: &PriceNote) -> Result<(), DbEr
     )?
     .execute((PRICE, to_json(price)?))?;
     Ok(())
+}
+
+/// Keeps a note, or forgets it; whether one was kept before.
+pub(super) fn keep_note(
+    conn: &Connection,
+    key: &str,
+    value: Option<&str>,
+) -> Result<bool, DbError> {
+    let forgotten = conn.execute("DELETE FROM meta WHERE key = ?1", [key])?;
+    if let Some(value) = value {
+        conn.execute("INSERT INTO meta VALUES(?1, ?2)", (key, value))?;
+    }
+    Ok(forgotten > 0)
 }
 
 fn put_entry(

@@ -116,7 +116,7 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
         .prepare_cached(
             "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule, bucket,
                health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
-               by_pages, health_at, disabled_at, warnings
+               by_pages, health_at, disabled_at, warnings, left_out
              FROM feed WHERE task_id = ?1",
         )?
         .query_row([id.0], |row| {
@@ -138,6 +138,7 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
                 heard: row.get(11)?,
                 moving: moving(row)?,
                 by_pages: row.get(15)?,
+                left_out: forms::left_out(row.get::<_, Option<Vec<u8>>>(19)?.as_deref()),
             })
         })
         .optional()?)

@@ -8,7 +8,7 @@ use crate::frontier::sqlite::number;
 use crate::model::{
     EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind, SourceId, TaskId, Ts,
 };
-use crate::store::forms::{PRICE, from_json};
+use crate::store::forms::{PRICE, SETTING, from_json};
 use crate::store::{Demand, EventFilter, SinkCursor, Totals};
 
 const DAY_MS: i64 = 86_400_000;
@@ -130,4 +130,14 @@ pub(super) fn totals(conn: &Connection) -> Result<Totals, DbError> {
             })
         },
     )?)
+}
+
+/// Settings that were said to the running installation, by key.
+pub(super) fn settings(conn: &Connection) -> Result<Vec<(String, String)>, DbError> {
+    let mut select = conn.prepare(
+        "SELECT substr(key, length(?1) + 1), value FROM meta
+         WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key",
+    )?;
+    let kept = select.query_map([SETTING], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(kept.collect::<Result<_, _>>()?)
 }

@@ -23,7 +23,7 @@ fn desk() -> Desk {
     let path = desk.path().join("feedmill-data/feedmill.db");
     let rules = feedmill::frontier::Rules {
         key: Default::default(),
-        delay: Default::default(),
+        delay: std::time::Duration::ZERO.into(),
         lease: std::time::Duration::from_mins(1),
         robots_for_feeds: false,
         discover: false,

@@ -24,7 +24,7 @@ struct Board {
 }
 
 pub(super) async fn twenty_workers_do_every_address_once(open: Open) {
-    let trial = open(Clock::system(), Rules { delay: Duration::ZERO, ..rules() }).await;
+    let trial = open(Clock::system(), Rules { delay: Duration::ZERO.into(), ..rules() }).await;
     let batch: Vec<_> =
         (0..ADDRESSES).map(|at| feed(&format!("https://h{}.example/{at}", at % HOSTS))).collect();
     assert_eq!(trial.store.submit(batch).await.unwrap().new, ADDRESSES as u64);

@@ -11,6 +11,7 @@ pub(crate) fn entry(feed: TaskId, uid: &str, title: &str) -> EntryFact {
         entry: Entry {
             uid: uid.into(),
             canonical_link: None,
+            given_link: None,
             title: Some(title.into()),
             summary: None,
             content: None,

@@ -31,7 +31,7 @@ pub(super) struct Trial {
 pub(super) fn rules() -> Rules {
     Rules {
         key: Default::default(),
-        delay: PAUSE,
+        delay: PAUSE.into(),
         lease: TERM,
         robots_for_feeds: false,
         discover: false,

@@ -71,7 +71,8 @@ impl<'a> Walk<'a> {
                 draft.id.offer(0, id);
             }
             (Ns::Feedburner, "origlink") => {
-                draft.link.offer(5, self.address(tag, leaf.line().as_deref()));
+                draft.entry.original = self.address(tag, leaf.line().as_deref());
+                draft.link.offer(5, draft.entry.original.clone());
             }
             (Ns::Atom | Ns::Dc, "id" | "identifier") => draft.id.offer(2, leaf.line()),
             (Ns::Core | Ns::Media, "category") | (Ns::Dc, "subject") => {

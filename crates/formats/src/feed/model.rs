@@ -143,6 +143,9 @@ pub struct Entry {
     pub permalink: bool,
     /// Its page, absolute.
     pub link: Option<String>,
+    /// Its page as `FeedBurner` was given it, where `link` only leads there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original: Option<String>,
     /// Its title, as plain text.
     pub title: Option<String>,
     /// Its summary, as HTML.

@@ -1,0 +1,143 @@
+//! Reads the configuration again while the engine runs, every `sources.reload_interval` and when
+//! somebody asks for it, and hands what changed to those who work.
+//!
+//! A configuration that cannot be used changes nothing: the one that runs goes on, and the log says
+//! what is wrong and where. Nothing here stops or restarts work.
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{AppError, client, house, serve_settings};
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError, Loaded, Reloaded, reload, validate};
+use crate::fetch::Tuning;
+use crate::store::Store;
+
+/// Reads the configuration, with the keys and values that the store keeps beside it.
+type Read = dyn Fn(Vec<(String, String)>) -> Result<Loaded, ConfigError> + Send + Sync;
+
+/// How a running engine gets its configuration again.
+#[derive(Clone)]
+pub struct Reload {
+    read: Arc<Read>,
+    asked: Arc<Notify>,
+}
+
+impl std::fmt::Debug for Reload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reload").finish_non_exhaustive()
+    }
+}
+
+impl Reload {
+    /// By reading it like this.
+    pub fn new(
+        read: impl Fn(Vec<(String, String)>) -> Result<Loaded, ConfigError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { read: Arc::new(read), asked: Arc::default() }
+    }
+
+    /// Asks for it now.
+    pub fn ask(&self) {
+        self.asked.notify_one();
+    }
+
+    /// What is configured now, with what the store keeps.
+    pub(super) async fn now(&self, store: &dyn Store) -> Result<Config, String> {
+        let kept = store.settings().await.map_err(|error| error.to_string())?;
+        let read = Arc::clone(&self.read);
+        let loaded = tokio::task::spawn_blocking(move || read(kept)).await;
+        let loaded = loaded.map_err(|error| error.to_string())?;
+        loaded.map(|loaded| loaded.config).map_err(|error| error.to_string())
+    }
+}
+
+/// What those who work need of a configuration.
+pub(super) fn tuning(config: &Config, clock: &Clock) -> Result<Tuning, AppError> {
+    let (client, guard) = client(config, clock)?;
+    Ok(Tuning {
+        client,
+        guard,
+        house: Arc::new(house(config)),
+        settings: serve_settings(config, clock),
+        workers: config.fetch.workers,
+        min_free: config.retention.min_free.as_bytes(),
+    })
+}
+
+/// Reads it again until it is told to stop.
+pub(super) async fn keep(
+    reload: Reload,
+    running: watch::Sender<Arc<Config>>,
+    work: watch::Sender<Arc<Tuning>>,
+    store: Arc<dyn Store>,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    // What waits for a restart is told once, not every five minutes.
+    let mut told = Vec::new();
+    loop {
+        let pause = running.borrow().sources.reload_interval;
+        let again = clock.now().after(pause.duration());
+        let due = async {
+            if pause.is_zero() {
+                std::future::pending::<()>().await;
+            }
+            clock.sleep_until(again).await;
+        };
+        let asked = tokio::select! {
+            () = stop.cancelled() => return,
+            () = reload.asked.notified() => true,
+            () = due => false,
+        };
+        let before = Arc::clone(&running.borrow());
+        let after = match reload.now(&*store).await {
+            Ok(read) => apply(&before, &read, &work, &*store, &clock),
+            Err(error) => Err(error),
+        };
+        match after {
+            Ok(Reloaded { config, changed, waiting }) => {
+                if !waiting.is_empty() && (asked || waiting != told) {
+                    let keys = waiting.join(", ");
+                    tracing::warn!(keys, "these settings changed and count from the next start on");
+                }
+                told = waiting;
+                if config != *before {
+                    tracing::info!(keys = changed.join(", "), "the configuration was read again");
+                    running.send_replace(Arc::new(config));
+                } else if asked {
+                    tracing::info!("the configuration was read again: nothing is different");
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the configuration cannot be used: the old one stays in effect");
+            }
+        }
+    }
+}
+
+/// Makes what changed count from now on.
+fn apply(
+    running: &Config,
+    read: &Config,
+    work: &watch::Sender<Arc<Tuning>>,
+    store: &dyn Store,
+    clock: &Clock,
+) -> Result<Reloaded, String> {
+    let reloaded = reload(running, read);
+    // It held together as a whole, but part of it has to wait.
+    if let Some(problem) = validate(&reloaded.config).first() {
+        return Err(format!(
+            "{problem}; {} only count from the next start on",
+            reloaded.waiting.join(", ")
+        ));
+    }
+    if reloaded.config != *running {
+        let tuned = tuning(&reloaded.config, clock).map_err(|error| error.to_string())?;
+        store.rules().delay.set(reloaded.config.hosts.delay.duration());
+        work.send_replace(Arc::new(tuned));
+    }
+    Ok(reloaded)
+}
