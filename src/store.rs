@@ -109,6 +109,8 @@ pub struct ChannelState {
     pub kind: crate::model::Kind,
     /// Where it is.
     pub url: String,
+    /// Where it was before it moved for good.
+    pub moved_from: Option<String>,
     /// Where its task stands.
     pub status: crate::model::Status,
     /// When it is polled next.
@@ -237,6 +239,9 @@ pub trait Store: Frontier {
     /// Hosts that pages of a source link to and that are not its own, most links first.
     async fn outside(&self, source: SourceId) -> Result<Vec<OutsideHost>, DbError>;
 
+    /// The source in this row.
+    async fn source_by_id(&self, id: SourceId) -> Result<Option<Source>, DbError>;
+
     /// Enables (no reason) or disables (with one) a source. Enabling also takes up channels that were
     /// given up or are only probed.
     async fn set_enabled(
@@ -248,6 +253,10 @@ pub trait Store: Frontier {
     /// Changes what was said about a source, from its next request on. Channels that it no longer
     /// names are set aside with all that is known of them, and new ones are taken up.
     async fn respecify(&self, name: &str, change: SourceChange) -> Result<Source, SourceError>;
+
+    /// Takes back articles that nobody but this source gave, so many at the most, and tells the log; how
+    /// many there were.
+    async fn withdraw(&self, name: &str, limit: usize) -> Result<u64, SourceError>;
 
     /// Forgets a source; its articles stay.
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError>;

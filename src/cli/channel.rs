@@ -80,6 +80,7 @@ mod tests {
             id: String::new(),
             kind: Kind::Feed,
             url: "https://a.example/feed".into(),
+            moved_from: None,
             status: Status::Pending,
             next_fetch_at: now,
             last_fetched_at: Some(now),

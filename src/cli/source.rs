@@ -4,6 +4,7 @@ mod access;
 mod add;
 mod candidates;
 mod diff;
+mod errors;
 mod lists;
 mod rehearse;
 mod selectors;
@@ -71,6 +72,14 @@ pub(super) enum Command {
         /// The source's name or id
         name: String,
     },
+    /// Shows what went wrong with its channels lately, by code and newest first
+    Errors {
+        /// The source's name or id
+        name: String,
+        /// How many are listed of each channel
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
     /// Shows what its feeds changed between their last two forms, told or not
     Diff {
         /// The source's name or id
@@ -82,10 +91,13 @@ pub(super) enum Command {
     /// A running engine does the same by itself, as often as the configuration says.
     Sync,
     Export(lists::Export),
-    /// Forgets a source; its articles stay
+    /// Forgets a source; its articles stay unless --articles is given
     Remove {
         /// The source's name or id
         name: String,
+        /// Also takes back the articles that no other source gave, and tells those who have them
+        #[arg(long)]
+        articles: bool,
         /// Does not ask
         #[arg(long, short)]
         yes: bool,
@@ -204,7 +216,8 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         Command::Import(args) => lists::import(args, context).await,
         Command::Sync => lists::sync(context).await,
         Command::Export(args) => lists::export(args, context).await,
-        Command::Remove { name, yes } => remove(name, *yes, context).await,
+        Command::Errors { name, limit } => errors::run(name, *limit, context).await,
+        Command::Remove { name, articles, yes } => remove(name, *articles, *yes, context).await,
         Command::Enable { name } => {
             let source = context.store().await?.set_enabled(name, None).await?;
             context.out.done(&source, &format!("{} is followed", source.spec.name))
@@ -248,10 +261,27 @@ fn channels(source: &Source) -> String {
     told.map(|(n, kind)| text::count(n as u64, kind)).collect::<Vec<_>>().join(", ")
 }
 
-async fn remove(name: &str, yes: bool, context: &Context) -> Result<(), Failure> {
+/// Articles that are taken back in one transaction.
+const WITHDRAWN_AT_ONCE: usize = 500;
+
+async fn remove(name: &str, articles: bool, yes: bool, context: &Context) -> Result<(), Failure> {
     let store = context.store().await?;
     let (source, _) = store.source(name).await?;
-    context.out.confirm(yes, &format!("Forget {}", text::one_line(&source.spec.name)))?;
+    let what = if articles { " and its articles" } else { "" };
+    context.out.confirm(yes, &format!("Forget {}{what}", text::one_line(&source.spec.name)))?;
+    let mut withdrawn = 0;
+    if articles {
+        loop {
+            match store.withdraw(name, WITHDRAWN_AT_ONCE).await? {
+                0 => break,
+                gone => withdrawn += gone,
+            }
+        }
+    }
     let source = store.remove_source(name).await?;
-    context.out.done(&source, &format!("{} is forgotten; its articles stay", source.spec.name))
+    let told = match articles {
+        true => format!("{} taken back", text::count(withdrawn, "article")),
+        false => "its articles stay".to_owned(),
+    };
+    context.out.done(&source, &format!("{} is forgotten; {told}", source.spec.name))
 }

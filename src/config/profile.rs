@@ -38,6 +38,7 @@ const S0: &[Setting] = &[
     ("schedule.backoff_base", "2"),
     ("schedule.backoff_cap", "24h"),
     ("redirect.policy", "submit_final"),
+    ("spider.external_links", "submit"),
 ];
 
 const S1_STRICT: &[Setting] = &[("normalize.tracking", "ref")];

@@ -271,7 +271,9 @@ impl Server {
         kind: Kind,
         trail: &mut Trail,
     ) -> Result<Exchange, Reply> {
-        let conditional = kind != Kind::Article || self.settings.conditional_pages;
+        let wanted = lease.source.as_ref().is_none_or(|source| !source.spec.access.unconditional);
+        let is_page = matches!(kind, Kind::Article | Kind::Listing);
+        let conditional = !is_page || (wanted && self.settings.conditional_pages);
         let validators = match &lease.validators_for {
             Some(of) if conditional && *of == url.as_str() => lease.validators.clone(),
             _ => Validators::default(),

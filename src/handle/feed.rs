@@ -154,7 +154,8 @@ pub(super) fn decide(
     }
     let mut left_out = known.feed.left_out.clone();
     let still = leave(&mut read.facts, |_, fact| left_out.contains(&beginning(fact)));
-    let brought = brought(&read, known, at);
+    let mut brought = brought(&read, known, at);
+    brought.items = brought.items.saturating_add(u32::try_from(still.len()).unwrap_or(u32::MAX));
     let capped = match house.taking.cap(known.feed.last_success, at) {
         Some(cap) => older(&mut read.facts, known, cap, at),
         None => Vec::new(),

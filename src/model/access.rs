@@ -28,6 +28,8 @@ pub struct Access {
     pub proxy: Option<SecretUrl>,
     /// Addresses to connect from, instead of the house's.
     pub bind: Vec<IpAddr>,
+    /// Whether its pages are asked for without the validators of their last answer.
+    pub unconditional: bool,
 }
 
 /// Credentials.
@@ -69,6 +71,7 @@ impl Access {
             "auth": auth,
             "proxy": self.proxy.as_ref().map(SecretUrl::expose),
             "bind": self.bind,
+            "unconditional": self.unconditional,
         })
     }
 }

@@ -356,6 +356,7 @@ mod tests {
                 auth: Some(auth),
                 proxy: Some("http://ann:hunter3@proxy.example:3128".to_owned().into()),
                 bind: vec!["192.0.2.1".parse().unwrap()],
+                unconditional: true,
             },
             ..NewSource::new("alder", "https://alder.example/")
         }

@@ -52,7 +52,14 @@ impl Ndjson {
             }
             (_, Ok(id)) => match self.store.article(id).await? {
                 Some((row, text)) => {
-                    let mut article = serde_json::to_value(row)?;
+                    let mut article = serde_json::to_value(&row)?;
+                    let source = match row.source {
+                        Some(id) => self.store.source_by_id(id).await?,
+                        None => None,
+                    };
+                    let spec = source.map(|source| source.spec);
+                    put(&mut article, "source", json!(spec.as_ref().map(|spec| &spec.name)));
+                    put(&mut article, "category", json!(spec.and_then(|spec| spec.category)));
                     put(&mut article, "text", Value::String(text));
                     Some(article)
                 }

@@ -313,6 +313,16 @@ pub(super) fn holds(change: &SourceChange, source: &Source) -> bool {
     !matches!(change, SourceChange::Whole { was, .. } if **was != source.spec)
 }
 
+/// What the log says of an article that goes with its source.
+pub(super) fn withdrawn(article: UrlHash, url: Option<&str>, source: &Source) -> NewEvent {
+    NewEvent {
+        kind: EventKind::ArticleWithdrawn,
+        subject: article.to_string(),
+        source: Some(source.id),
+        payload: json!({"url": url, "reason": format!("its source {} was removed", source.spec.name)}),
+    }
+}
+
 /// What the log says when a source is disabled, with the reason, or enabled.
 pub(super) fn switched(source: &Source, disabled: Option<&str>) -> NewEvent {
     let kind = match disabled {

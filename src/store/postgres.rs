@@ -148,6 +148,10 @@ impl Store for PgStore {
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 
+    async fn source_by_id(&self, id: SourceId) -> Result<Option<Source>, DbError> {
+        sources::by_id(&self.db.client().await?, id).await
+    }
+
     async fn set_enabled(
         &self,
         name: &str,
@@ -169,6 +173,11 @@ impl Store for PgStore {
         let changed = sources::respecify(&self.db, name, change, rules).await?;
         self.frontier.announce(WORK).await;
         changed.result(name)
+    }
+
+    async fn withdraw(&self, name: &str, limit: usize) -> Result<u64, SourceError> {
+        let gone = sources::withdraw(&self.db, name, limit).await?;
+        gone.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError> {

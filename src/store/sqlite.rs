@@ -119,6 +119,10 @@ impl Store for SqliteStore {
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 
+    async fn source_by_id(&self, id: SourceId) -> Result<Option<Source>, DbError> {
+        self.db.read(move |conn| sources::by_id(conn, id)).await
+    }
+
     async fn set_enabled(
         &self,
         name: &str,
@@ -150,6 +154,14 @@ impl Store for SqliteStore {
         let changed = changed.await?;
         self.frontier.wake();
         changed.result(name)
+    }
+
+    async fn withdraw(&self, name: &str, limit: usize) -> Result<u64, SourceError> {
+        let (wanted, clock) = (name.to_owned(), self.clock.clone());
+        let gone =
+            self.db.write(move |conn| sources::withdraw(conn, &wanted, limit, clock.now())).await?;
+        self.logged.notify_waiters();
+        gone.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError> {

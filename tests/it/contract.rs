@@ -273,6 +273,8 @@ macro_rules! contract {
                 a_task_under_way_is_parked_when_it_comes_back,
                 robots_is_nobodys_task,
                 removing_a_source_keeps_its_articles,
+                articles_are_taken_back_with_their_source,
+                what_is_set_at_run_time_is_kept_until_it_is_forgotten,
             }
             events {
                 an_entry_is_new_once_and_updated_when_it_changes,

@@ -32,6 +32,9 @@ pub(in crate::cli) struct Flags {
     /// An address of this machine to connect from; may be repeated [default: as fetch.bind says]
     #[arg(long, value_name = "IP")]
     bind: Vec<IpAddr>,
+    /// Asks for its pages without the validators of their last answer
+    #[arg(long)]
+    unconditional: bool,
 }
 
 impl Flags {
@@ -42,6 +45,7 @@ impl Flags {
             cookie: self.cookie.as_deref().map(given).transpose()?.map(Secret::from),
             proxy: self.proxy.as_deref().map(given).transpose()?.map(SecretUrl::from),
             bind: self.bind.clone(),
+            unconditional: self.unconditional,
             ..Access::default()
         };
         for line in &self.headers {
@@ -93,5 +97,6 @@ pub(super) fn told(access: &Access) -> Option<String> {
     }));
     parts.extend(access.proxy.iter().map(|proxy| format!("proxy {proxy}")));
     parts.extend(access.bind.iter().map(|ip| format!("from {ip}")));
+    parts.extend(access.unconditional.then(|| "unconditional requests for pages".to_owned()));
     (!parts.is_empty()).then(|| format!("with {}", parts.join(", ")))
 }

@@ -235,7 +235,7 @@ fn drop(spec: &mut NewSource, dropped: &[String]) -> Result<(), SpecError> {
 
 /// What is said anew of how a source is asked; the rest stays.
 fn merge(to: &mut Access, said: Access) {
-    let Access { user_agent, headers, cookie, auth, proxy, bind } = said;
+    let Access { user_agent, headers, cookie, auth, proxy, bind, unconditional } = said;
     to.headers.extend(headers);
     to.user_agent = user_agent.or(to.user_agent.take());
     to.cookie = cookie.or(to.cookie.take());
@@ -244,4 +244,5 @@ fn merge(to: &mut Access, said: Access) {
     if !bind.is_empty() {
         to.bind = bind;
     }
+    to.unconditional |= unconditional;
 }

@@ -251,6 +251,9 @@ fn notes(channels: &[ChannelState]) -> String {
                 text::one_line(reason)
             ));
         }
+        let moved =
+            one.moved_from.iter().map(|from| format!("{url}: moved from {}", text::one_line(from)));
+        notes.extend(moved);
         notes.extend(channel::warnings(one).map(|warned| format!("{url}: {warned}")));
     }
     notes.join("\n")

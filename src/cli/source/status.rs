@@ -209,6 +209,7 @@ mod tests {
             id: String::new(),
             kind: Kind::Feed,
             url: "https://a.example/feed".into(),
+            moved_from: None,
             status: Status::Pending,
             next_fetch_at: Ts::from_ms(2),
             last_fetched_at: fetched.then_some(Ts::from_ms(2)),

@@ -16,9 +16,11 @@ use crate::frontier::postgres::{
 };
 use crate::model::{
     Admission, Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts,
-    new_uuid,
+    UrlHash, new_uuid,
 };
-use crate::store::forms::{Rechanneled, Respecified, admitted, holds, switched, to_spec, warnings};
+use crate::store::forms::{
+    Rechanneled, Respecified, admitted, holds, switched, to_spec, warnings, withdrawn,
+};
 use crate::store::{ChannelState, OutsideHost};
 
 /// Adds a source and its channels; `None` when the name is taken.
@@ -74,7 +76,10 @@ async fn queues_of(
     queue_ids(db, all.iter().map(|one| one.host.as_str()).collect(), rules).await
 }
 
-async fn by_id<C: GenericClient>(client: &C, id: SourceId) -> Result<Option<Source>, DbError> {
+pub(super) async fn by_id<C: GenericClient>(
+    client: &C,
+    id: SourceId,
+) -> Result<Option<Source>, DbError> {
     let sql = format!("SELECT {SOURCE_COLUMNS} FROM source s WHERE id = $1");
     let found = first(client, &sql, &[&id.0]).await?;
     Ok(found.map(|row| read_source(&row, 0)).transpose()?.flatten())
@@ -117,7 +122,8 @@ pub(super) async fn channels<C: GenericClient>(
         "SELECT t.id, t.kind, t.url, t.due,
            CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success,
            coalesce(f.failures, 0), coalesce(f.items, 0), x.last_error, x.reason, t.status,
-           coalesce(f.health, 0), t.source_id, f.health_at, f.disabled_at, f.warnings
+           coalesce(f.health, 0), t.source_id, f.health_at, f.disabled_at, f.warnings,
+           f.moved_from
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
          WHERE t.source_id BETWEEN $1 AND $2 AND t.lane = 0
            AND (t.kind IN ($3::bigint, $4::bigint) OR (t.kind = $5::bigint AND t.depth = 0))
@@ -166,6 +172,7 @@ fn read_channel(row: &Row) -> Result<ChannelState, DbError> {
         health_since: maybe_ts(row, 13)?,
         disabled_since: maybe_ts(row, 14)?,
         warnings: warnings(row.try_get(15)?),
+        moved_from: row.try_get(16)?,
     })
 }
 
@@ -276,6 +283,49 @@ pub(super) async fn respecify(
     renew_tops(&tx, &ids).await?;
     tx.commit().await?;
     Ok(Respecified::Done(Box::new(source)))
+}
+
+/// Takes back articles that nobody but this source gave. Whoever had their words stands alone from then
+/// on; the keys that they were found by lead nowhere, which does no harm.
+pub(super) async fn withdraw(db: &PgDb, name: &str, limit: usize) -> Result<Option<u64>, DbError> {
+    let mut client = db.client().await?;
+    let tx = client.transaction().await?;
+    keep(&tx).await?;
+    let Some(source) = by_name(&tx, name).await? else { return Ok(None) };
+    // Articles are changed by those who hold the log.
+    log::lock(&tx).await?;
+    let now = now(db, &tx).await?;
+    let sql = "SELECT a.row, a.id, a.body::json ->> 'url' FROM article a WHERE a.source_id = $1
+          AND NOT EXISTS(SELECT 1 FROM task_source r
+             WHERE r.task_id = a.task_id AND r.source_id <> a.source_id)
+        ORDER BY a.row LIMIT $2";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let gone = rows(&tx, sql, &[&source.id.0, &limit]).await?;
+    let places: Vec<i64> = gone.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
+    let ids: Vec<[u8; 32]> =
+        gone.iter().map(|row| super::read::hash("article", row, 1)).collect::<Result<_, _>>()?;
+    for sql in [
+        "DELETE FROM article_text WHERE row = ANY($1::bigint[])",
+        "DELETE FROM article_revision WHERE row = ANY($1::bigint[])",
+        "DELETE FROM article WHERE row = ANY($1::bigint[])",
+    ] {
+        run(&tx, sql, &[&places]).await?;
+    }
+    let bytes: Vec<&[u8]> = ids.iter().map(<[u8; 32]>::as_slice).collect();
+    for sql in [
+        "UPDATE article SET cluster = NULL, nearest = NULL, share = NULL, wire = NULL
+         WHERE cluster = ANY($1::bytea[])",
+        "UPDATE article SET duplicate_of = NULL WHERE duplicate_of = ANY($1::bytea[])",
+    ] {
+        run(&tx, sql, &[&bytes]).await?;
+    }
+    let mut events = Vec::with_capacity(gone.len());
+    for (row, id) in gone.iter().zip(&ids) {
+        events.push(withdrawn(UrlHash::from_bytes(*id), row.try_get(2)?, &source));
+    }
+    log::append(&tx, &events, now).await?;
+    tx.commit().await?;
+    Ok(Some(gone.len() as u64))
 }
 
 /// Forgets a source. What it owned passes on or is set aside; articles and history stay.

@@ -9,9 +9,12 @@ use crate::frontier::sqlite::{
     SOURCE_COLUMNS, number, park, read_source, release, rerank, resume, revive, take,
 };
 use crate::model::{
-    Admission, Code, Health, Kind, Source, SourceChange, SourceId, Status, TaskId, Ts, new_uuid,
+    Admission, Code, Health, Kind, Source, SourceChange, SourceId, Status, TaskId, Ts, UrlHash,
+    new_uuid,
 };
-use crate::store::forms::{Rechanneled, Respecified, admitted, holds, switched, to_spec, warnings};
+use crate::store::forms::{
+    Rechanneled, Respecified, admitted, holds, switched, to_spec, warnings, withdrawn,
+};
 use crate::store::{ChannelState, OutsideHost};
 
 /// Adds a source and its channels; `None` when the name is taken.
@@ -54,7 +57,7 @@ pub(super) fn add(
     by_id(conn, source)
 }
 
-fn by_id(conn: &Connection, id: SourceId) -> Result<Option<Source>, DbError> {
+pub(super) fn by_id(conn: &Connection, id: SourceId) -> Result<Option<Source>, DbError> {
     let mut select =
         conn.prepare_cached(&format!("SELECT {SOURCE_COLUMNS} FROM source WHERE id = ?1"))?;
     let mut rows = select.query([id.0])?;
@@ -97,7 +100,8 @@ pub(super) fn channels(
         "SELECT t.id, t.kind, t.url, t.due,
            CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, f.last_success,
            coalesce(f.failures, 0), coalesce(f.items, 0), x.last_error, x.reason, t.status,
-           coalesce(f.health, 0), t.source_id, f.health_at, f.disabled_at, f.warnings
+           coalesce(f.health, 0), t.source_id, f.health_at, f.disabled_at, f.warnings,
+           f.moved_from
          FROM task t LEFT JOIN feed f ON f.task_id = t.id LEFT JOIN fetch_state x ON x.task_id = t.id
          WHERE t.source_id BETWEEN ?1 AND ?2 AND t.lane = 0 AND t.kind IN (?3, ?4, ?5)
            AND NOT (t.kind = ?5 AND t.depth > 0) ORDER BY t.id",
@@ -150,6 +154,7 @@ fn read_channel(row: &Row<'_>) -> Result<ChannelState, DbError> {
         health_since: time(13)?,
         disabled_since: time(14)?,
         warnings: warnings(row.get(15)?),
+        moved_from: row.get(16)?,
     })
 }
 
@@ -222,6 +227,46 @@ pub(super) fn respecify(
     take(conn, &channels.added, now, rules)?;
     rerank(conn, source.id, &channels.reranked, now)?;
     Ok(Respecified::Done(Box::new(source)))
+}
+
+/// Takes back articles that nobody but this source gave. Whoever had their words stands alone from then
+/// on; the keys that they were found by lead nowhere, which does no harm.
+pub(super) fn withdraw(
+    conn: &Connection,
+    name: &str,
+    limit: usize,
+    now: Ts,
+) -> Result<Option<u64>, DbError> {
+    let Some(source) = by_name(conn, name)? else { return Ok(None) };
+    let mut select = conn.prepare(
+        "SELECT a.row, a.id, json_extract(a.body, '$.url') FROM article a WHERE a.source_id = ?1
+           AND NOT EXISTS(SELECT 1 FROM task_source r
+             WHERE r.task_id = a.task_id AND r.source_id <> a.source_id)
+         ORDER BY a.row LIMIT ?2",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let gone = select.query_map((source.id.0, limit), |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 32]>(1)?, row.get::<_, Option<String>>(2)?))
+    })?;
+    let gone: Vec<_> = gone.collect::<Result<_, _>>()?;
+    for (row, id, url) in &gone {
+        for sql in [
+            "DELETE FROM article_text WHERE row = ?1",
+            "DELETE FROM article_revision WHERE row = ?1",
+            "DELETE FROM article WHERE row = ?1",
+        ] {
+            conn.prepare_cached(sql)?.execute([row])?;
+        }
+        for sql in [
+            "UPDATE article SET cluster = NULL, nearest = NULL, share = NULL, wire = NULL
+             WHERE cluster = ?1",
+            "UPDATE article SET duplicate_of = NULL WHERE duplicate_of = ?1",
+        ] {
+            conn.prepare_cached(sql)?.execute([id])?;
+        }
+        put_event(conn, &withdrawn(UrlHash::from_bytes(*id), url.as_deref(), &source), now)?;
+    }
+    Ok(Some(gone.len() as u64))
 }
 
 /// Forgets a source. What it owned passes on or is set aside; articles and history stay.

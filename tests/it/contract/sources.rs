@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{
-    Access, Admission, Ask, Code, FeedFact, FeedState, Health, Kind, Lane, NewSource, NewTask,
-    Next, Outcome, PollPolicy, Polling, RefetchPolicy, Secret, SourceChange, Status,
+    Access, Admission, Ask, Code, EventKind, FeedFact, FeedState, Health, Kind, Lane, NewSource,
+    NewTask, Next, Outcome, PollPolicy, Polling, RefetchPolicy, Secret, SourceChange, Status,
 };
 use feedmill::store::{ArticleFilter, ChannelState, SourceError};
 use feedmill_formats::article::Selectors;
@@ -265,6 +265,63 @@ pub(super) async fn removing_a_source_keeps_its_articles(open: Open) {
     assert!(trial.idle().await);
     trial.source("a", &[FEED]).await;
     assert_eq!(trial.take().await.task.url, FEED, "it can be followed again");
+}
+
+pub(super) async fn articles_are_taken_back_with_their_source(open: Open) {
+    let trial = begin(open).await;
+    let (source, other) = (trial.source("a", &[FEED]).await, trial.source("b", &[]).await);
+    let shared = "https://b.example/shared";
+    let mut ids = Vec::new();
+    for (url, text) in [
+        ("https://a.example/1", "what it says"),
+        ("https://c.example/copy", "what it says"),
+        (shared, "what both gave"),
+    ] {
+        let owner = if url.contains("c.example") { &other } else { &source };
+        trial.submit([owned_by(owner, page(url))]).await;
+        if url == shared {
+            trial.submit([owned_by(&other, page(url))]).await;
+        }
+        let lease = trial.claim(1, &[Lane::Page]).await.pop().unwrap();
+        let mut fact = article(lease.task.id, url, text);
+        fact.source = Some(owner.id);
+        ids.push(fact.id);
+        trial.commit(&lease, Outcome { article: Some(fact), ..then(Next::Fetched) }).await;
+    }
+    let copy = trial.store.article(ids[1]).await.unwrap().unwrap().0;
+    assert_eq!(copy.duplicate_of, Some(ids[0]));
+
+    assert_eq!(trial.store.withdraw("a", 9).await.unwrap(), 1);
+    assert_eq!(trial.store.withdraw("a", 9).await.unwrap(), 0);
+    assert!(trial.store.article(ids[0]).await.unwrap().is_none());
+    let copy = trial.store.article(ids[1]).await.unwrap().unwrap().0;
+    assert_eq!((copy.duplicate_of, copy.near), (None, None), "it stands alone now");
+    assert!(trial.store.article(ids[2]).await.unwrap().is_some(), "somebody else gave it too");
+    let events = trial.store.events_after(0, 99).await.unwrap();
+    let gone: Vec<_> =
+        events.iter().filter(|event| event.kind == EventKind::ArticleWithdrawn).collect();
+    assert_eq!(gone.len(), 1);
+    assert_eq!(
+        (&gone[0].subject, &gone[0].payload["url"]),
+        (&ids[0].to_string(), &"https://a.example/1".into())
+    );
+    let nobody = trial.store.withdraw("nobody", 9).await;
+    assert!(matches!(nobody, Err(SourceError::Unknown(_))));
+}
+
+pub(super) async fn what_is_set_at_run_time_is_kept_until_it_is_forgotten(open: Open) {
+    let trial = begin(open).await;
+    let store = &trial.store;
+    assert_eq!(store.settings().await.unwrap(), []);
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert!(!store.keep_setting("hosts.delay", Some("1s".into())).await.unwrap());
+    assert!(store.keep_setting("hosts.delay", Some("2s".into())).await.unwrap());
+    assert!(!store.keep_setting("fetch.workers", Some("7".into())).await.unwrap());
+    let kept = store.settings().await.unwrap();
+    assert_eq!(kept, [pair("fetch.workers", "7"), pair("hosts.delay", "2s")]);
+    assert!(store.keep_setting("hosts.delay", None).await.unwrap());
+    assert!(!store.keep_setting("hosts.delay", None).await.unwrap());
+    assert_eq!(store.settings().await.unwrap(), [pair("fetch.workers", "7")]);
 }
 
 pub(super) async fn a_source_that_is_added_again_gets_its_pages_back(open: Open) {
