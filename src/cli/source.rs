@@ -258,7 +258,12 @@ fn channels(source: &Source) -> String {
     let (feeds, sitemaps) = (source.spec.feed_urls.len(), source.spec.sitemap_urls.len());
     let kinds = [(feeds, "feed"), (sitemaps, "sitemap")];
     let told = kinds.into_iter().filter(|(n, _)| *n > 0);
-    told.map(|(n, kind)| text::count(n as u64, kind)).collect::<Vec<_>>().join(", ")
+    let mut told: Vec<_> = told.map(|(n, kind)| text::count(n as u64, kind)).collect();
+    if told.is_empty() {
+        let home = if source.spec.seeks_channels() { "feeds to be found" } else { "its home page" };
+        told.push(home.to_owned());
+    }
+    told.join(", ")
 }
 
 /// Articles that are taken back in one transaction.

@@ -295,7 +295,7 @@ fn a_source_is_added_changed_and_forgotten() {
     assert_eq!(source["feed_urls"][1], "https://example.com/atom.xml");
     assert_eq!(source["sitemap_urls"].as_array().unwrap().len(), 0);
     assert_eq!((&source["category"], &source["rate_limit_ms"]), (&Value::Null, &Value::Null));
-    assert_eq!(shown["channels"].as_array().unwrap().len(), 2);
+    assert_eq!(shown["channels"].as_array().unwrap().len(), 3, "two feeds and the home page");
     let text = desk.ok(&["source", "show", "example.com"]);
     for words in ["tags        europe, sport", "discovery   off", "depth       without end"] {
         assert!(text.contains(words), "{words}: {text}");
