@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AppError, client, house, serve_settings};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Loaded, Reloaded, reload, validate};
+use crate::db::DbError;
 use crate::fetch::Tuning;
 use crate::store::Store;
 
@@ -45,13 +46,24 @@ impl Reload {
     }
 
     /// What is configured now, with what the store keeps.
-    pub(super) async fn now(&self, store: &dyn Store) -> Result<Config, String> {
-        let kept = store.settings().await.map_err(|error| error.to_string())?;
+    pub(super) async fn now(&self, store: &dyn Store) -> Result<Config, ReloadError> {
+        let kept = store.settings().await?;
         let read = Arc::clone(&self.read);
         let loaded = tokio::task::spawn_blocking(move || read(kept)).await;
-        let loaded = loaded.map_err(|error| error.to_string())?;
-        loaded.map(|loaded| loaded.config).map_err(|error| error.to_string())
+        let loaded = loaded.map_err(|error| ReloadError::Unusable(error.to_string()))?;
+        Ok(loaded.map_err(|error| ReloadError::Unusable(error.to_string()))?.config)
     }
+}
+
+/// Why a configuration does not count.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReloadError {
+    /// It, or a part of it, cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+    /// What the store keeps beside it could not be read.
+    #[error(transparent)]
+    Db(#[from] DbError),
 }
 
 /// What those who work need of a configuration.
@@ -111,6 +123,10 @@ pub(super) async fn keep(
                     tracing::info!("the configuration was read again: nothing is different");
                 }
             }
+            // The engine tells of its database; there is a next time.
+            Err(ReloadError::Db(error)) if error.is_transient() => {
+                tracing::debug!(%error, "the configuration could not be read again");
+            }
             Err(error) => {
                 tracing::error!(%error, "the configuration cannot be used: the old one stays in effect");
             }
@@ -125,17 +141,18 @@ fn apply(
     work: &watch::Sender<Arc<Tuning>>,
     store: &dyn Store,
     clock: &Clock,
-) -> Result<Reloaded, String> {
+) -> Result<Reloaded, ReloadError> {
     let reloaded = reload(running, read);
     // It held together as a whole, but part of it has to wait.
     if let Some(problem) = validate(&reloaded.config).first() {
-        return Err(format!(
-            "{problem}; {} only count from the next start on",
-            reloaded.waiting.join(", ")
-        ));
+        let waiting = reloaded.waiting.join(", ");
+        return Err(ReloadError::Unusable(format!(
+            "{problem}; {waiting} only count from the next start on"
+        )));
     }
     if reloaded.config != *running {
-        let tuned = tuning(&reloaded.config, clock).map_err(|error| error.to_string())?;
+        let tuned = tuning(&reloaded.config, clock)
+            .map_err(|error| ReloadError::Unusable(error.to_string()))?;
         store.rules().delay.set(reloaded.config.hosts.delay.duration());
         work.send_replace(Arc::new(tuned));
     }
