@@ -3,7 +3,9 @@
 
 pub mod backup;
 pub mod carry;
+pub mod deliver;
 pub mod discover;
+pub mod export;
 pub mod keep;
 pub mod lists;
 mod poll;
@@ -27,7 +29,7 @@ use crate::archive::{self, Archive, ArchiveError, Bucket, Reader, Remote};
 use crate::clock::Clock;
 use crate::config::{
     self, Check, Config, Group, OnServerError, Policy as Choose, RetryMode, SchemeInKey,
-    Sink as SinkConfig, UrlEquality,
+    UrlEquality,
 };
 use crate::db::transfer::{self, TransferError};
 use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
@@ -44,7 +46,6 @@ use crate::handle::{
 };
 use crate::model::{Lane, PollPolicy, RefetchPolicy};
 use crate::schedule::{Backoff, Factors, OnPermanent, OnThreshold, Policy, Waits};
-use crate::sinks::{self, Sink};
 use crate::store::{PgStore, SqliteStore, Store};
 
 pub use crate::fetch::Mode;
@@ -92,6 +93,14 @@ pub enum AppError {
     /// What was to be done once cannot be done now.
     #[error(transparent)]
     Stuck(#[from] Stuck),
+    /// A sink cannot be made of what is configured.
+    #[error("sink {name}: {reason}")]
+    Sink {
+        /// Which.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The HTTP client cannot be made.
     #[error("cannot make the HTTP client: {0}")]
     Client(#[from] FetchError),
@@ -111,8 +120,13 @@ impl AppError {
             Self::Transfer(error) => error.code(),
             Self::Archive(error) => error.code(),
             Self::Stuck(_) => "stuck",
+            Self::Sink { .. } => "sink",
             Self::Client(_) => "client",
         }
+    }
+
+    fn sink(name: &str, reason: &dyn std::fmt::Display) -> Self {
+        Self::Sink { name: name.to_owned(), reason: reason.to_string() }
     }
 
     /// What the process ends with: 1, because the command line and the configuration were fine.
@@ -257,9 +271,8 @@ pub async fn run_reloading(
 
     let sinks_stop = CancellationToken::new();
     let sinks = TaskTracker::new();
-    for (name, sink) in build_sinks(config, &store) {
-        let (store, progress) = (Arc::clone(&store), Arc::clone(&progress));
-        sinks.spawn(sinks::pump(name, sink, store, progress, sinks_stop.clone()));
+    for pump in deliver::pumps(config, clock, &store, &progress, &sinks_stop)? {
+        sinks.spawn(pump.run());
     }
     let (upkeep, upkeep_stop) = (TaskTracker::new(), CancellationToken::new());
     upkeep.spawn(price::keep(
@@ -281,6 +294,8 @@ pub async fn run_reloading(
         let (store, clock, stop) = (Arc::clone(&store), clock.clone(), upkeep_stop.clone());
         upkeep.spawn(reload::keep(reload, running, work, store, clock, stop));
     }
+    let log = (config.clone(), Arc::clone(&store), clock.clone(), upkeep_stop.clone());
+    upkeep.spawn(async move { deliver::keep_log(&log.0, log.1, log.2, log.3).await });
     let keeper =
         keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;
     let keeping = keeper.keep(upkeep_stop.clone());
@@ -625,7 +640,7 @@ fn serve_settings(config: &Config, clock: &Clock) -> ServeSettings {
 
 /// Where a sink's place in the log is kept. Files are of one machine, and so is the place of a sink
 /// that writes them: each machine that shares a store writes the whole log.
-fn cursor_name(config: &Config, name: &str) -> String {
+pub(crate) fn cursor_name(config: &Config, name: &str) -> String {
     let shared = config.postgres_url().and_then(|_| shared_name(config, name));
     shared.unwrap_or_else(|| name.to_owned())
 }
@@ -636,19 +651,6 @@ fn shared_name(config: &Config, name: &str) -> Option<String> {
     let node = rustix::system::uname();
     let dir = std::path::absolute(&dir).unwrap_or(dir);
     Some(format!("{name}@{}:{}", node.nodename().to_string_lossy(), dir.display()))
-}
-
-fn build_sinks(config: &Config, store: &Arc<dyn Store>) -> Vec<(String, Box<dyn Sink>)> {
-    let build = |(name, sink): (&String, &SinkConfig)| {
-        let sink: Box<dyn Sink> = match sink {
-            SinkConfig::Ndjson { .. } => {
-                let dir = config.sink_dir(name)?;
-                Box::new(sinks::ndjson::Ndjson::new(dir, Arc::clone(store)))
-            }
-        };
-        Some((cursor_name(config, name), sink))
-    };
-    config.sinks.iter().filter_map(build).collect()
 }
 
 #[cfg(test)]

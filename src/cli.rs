@@ -16,6 +16,7 @@ mod doctor;
 mod document;
 mod events;
 mod explain;
+mod export;
 mod extract;
 mod failure;
 mod frontier;
@@ -34,6 +35,7 @@ mod replay;
 mod restore;
 mod run;
 mod select;
+mod sink;
 mod source;
 mod submit;
 mod sweep;
@@ -110,6 +112,9 @@ enum Command {
     #[command(subcommand)]
     Source(source::Command),
     #[command(subcommand)]
+    Sink(sink::Command),
+    Export(export::Args),
+    #[command(subcommand)]
     Frontier(frontier::Command),
     #[command(subcommand)]
     Host(host::Command),
@@ -183,6 +188,8 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Once(args) => once::run(args, context).await,
         Command::Demo(args) => demo::run(args, context).await,
         Command::Source(command) => source::run(command, context).await,
+        Command::Sink(command) => sink::run(command, context).await,
+        Command::Export(args) => export::run(args, context).await,
         Command::Frontier(command) => frontier::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,

@@ -19,6 +19,7 @@ mod reference;
 mod reload;
 mod schedule;
 mod show;
+mod sinks;
 mod spider;
 mod validate;
 mod values;
@@ -45,6 +46,7 @@ pub use reference::reference;
 pub use reload::{Reloaded, reload};
 pub use schedule::{Backoff, OnPermanent, OnThreshold, Policy, Schedule};
 pub use show::{show, show_json};
+pub use sinks::{EsLayout, EsMode, Redaction, Sink, SinkFilter, SinkRedact, StartAt, Target};
 pub use spider::{External, Spider};
 pub use validate::{check_proxy, validate};
 pub use values::{BadValue, Size, Span};
@@ -295,18 +297,8 @@ pub struct Retention {
     pub raw_per_feed: u32,
     /// Largest size of all segments together; 0 for any. The oldest go first, whatever is in them.
     pub raw_size: Size,
-}
-
-/// What else a sink has depends on its `kind`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Sink {
-    /// Files with one JSON event per line.
-    Ndjson {
-        /// Directory of the files. Empty for `out` in `data_dir`.
-        #[serde(default)]
-        dir: PathBuf,
-    },
+    /// How long events are kept once every sink has them; 0 for ever.
+    pub events: Span,
 }
 
 /// What Feedmill says about its work, on standard error.
@@ -355,7 +347,7 @@ pub enum Format {
 
 impl Default for Config {
     fn default() -> Self {
-        let ndjson = Sink::Ndjson { dir: PathBuf::new() };
+        let ndjson = Sink::new(Target::ndjson(""));
         Self {
             data_dir: PathBuf::from("./feedmill-data"),
             profile: Profile::default(),
@@ -474,6 +466,7 @@ impl Default for Retention {
             raw_age: Span::hours(30 * 24),
             raw_per_feed: 10,
             raw_size: Size::bytes(0),
+            events: Span::seconds(0),
         }
     }
 }
@@ -501,10 +494,18 @@ impl Config {
         self.in_data_dir(&self.archive.dir, "archive")
     }
 
-    /// The directory that a sink writes to; `None` when no sink has this name.
+    /// The directory that a sink writes to; `None` when it writes to none, or there is no such sink.
     pub fn sink_dir(&self, name: &str) -> Option<PathBuf> {
-        let Sink::Ndjson { dir } = self.sinks.get(name)?;
-        Some(self.in_data_dir(dir, "out"))
+        match &self.sinks.get(name)?.target {
+            Target::Ndjson { dir, .. } => Some(self.in_data_dir(dir, "out")),
+            Target::Files { dir } => Some(self.in_data_dir(dir, "news")),
+            Target::Stdout {}
+            | Target::Elasticsearch { .. }
+            | Target::Webhook { .. }
+            | Target::Redis { .. }
+            | Target::RedisStream { .. }
+            | Target::Nats { .. } => None,
+        }
     }
 
     fn in_data_dir(&self, given: &Path, fallback: &str) -> PathBuf {
@@ -546,7 +547,7 @@ mod tests {
     fn paths_can_be_placed_elsewhere() {
         let mut config = Config::default();
         config.archive.dir = "/warc".into();
-        config.sinks.insert("more".into(), Sink::Ndjson { dir: "more".into() });
+        config.sinks.insert("more".into(), Sink::new(Target::ndjson("more")));
         assert_eq!(config.archive_dir(), Path::new("/warc"));
         assert_eq!(config.sink_dir("more").unwrap(), Path::new("more"));
         for (url, path) in [

@@ -27,6 +27,7 @@ pub use guard::{Guard, Refusal};
 pub use hold::Hold;
 pub use robots::RobotsCache;
 pub use serve::{ServeSettings, Server};
+pub use ways::poster;
 
 /// Why no answer came.
 #[derive(Debug, thiserror::Error)]

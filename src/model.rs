@@ -23,7 +23,7 @@ pub use article::{
 pub use code::{Class, Code};
 pub use discovery::{Discovery, DiscoveryFact, FoundChannel, LeadState, Tried};
 pub use entry::{Enclosure, Entry, EntryFact, EntryId, EntryRow, Person};
-pub use event::{Event, EventKind, NewEvent};
+pub use event::{Event, EventKind, KindPattern, NewEvent};
 pub use feedmill_formats::date::Ts;
 pub use feedmill_formats::url::UrlHash;
 pub use fetch::{

@@ -8,6 +8,7 @@ pub mod apply;
 mod events;
 mod forms;
 pub mod near;
+pub mod outbox;
 pub mod postgres;
 mod prints;
 mod raw;
@@ -28,6 +29,7 @@ use crate::model::{
 };
 
 pub use events::EventFilter;
+pub use outbox::Outbox;
 pub use postgres::PgStore;
 pub use raw::{FetchFilter, MovedRaw, Reread, SegmentUse};
 pub use sqlite::SqliteStore;
@@ -86,15 +88,6 @@ pub struct ArticleFilter {
     pub before_row: Option<i64>,
     /// At most so many.
     pub limit: usize,
-}
-
-/// How far a sink has come.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SinkCursor {
-    /// The last event delivered.
-    pub seq: i64,
-    /// What the sink itself needs to go on.
-    pub state: serde_json::Value,
 }
 
 /// How a source's channels do.
@@ -203,7 +196,7 @@ pub struct Totals {
 
 /// The boundary that both backends keep, beside [`Frontier`].
 #[async_trait]
-pub trait Store: Frontier {
+pub trait Store: Frontier + Outbox {
     /// The frontier within; a store can be used as one.
     fn queue(&self) -> &dyn Frontier;
 
@@ -327,18 +320,6 @@ pub trait Store: Frontier {
 
     /// Waits until this process wrote to the log.
     async fn logged(&self);
-
-    /// How far a sink has come; `None` when it never ran.
-    async fn sink(&self, name: &str) -> Result<Option<SinkCursor>, DbError>;
-
-    /// Notes how far a sink has come, or what holds it up.
-    async fn save_sink(
-        &self,
-        name: &str,
-        cursor: SinkCursor,
-        delivered: u64,
-        error: Option<String>,
-    ) -> Result<(), DbError>;
 
     /// What the price of a request follows from.
     async fn demand(&self) -> Result<Demand, DbError>;

@@ -252,9 +252,24 @@ CREATE TABLE sink(
   name text COLLATE "C" PRIMARY KEY,
   seq bigint NOT NULL,             -- the last event delivered
   state text NOT NULL,             -- what the sink itself needs to go on, as JSON
+  turn bigint NOT NULL DEFAULT 0,  -- how often it was put elsewhere: what was under way then is void
+  paused_at bigint,
+  held_by text,                    -- the process that delivers
+  held_until bigint NOT NULL DEFAULT 0,
   delivered bigint NOT NULL DEFAULT 0,
   last_error text,
   updated_at bigint NOT NULL) WITH (fillfactor = 50);
+
+-- Events that a sink's target will not have, until somebody sends them again.
+CREATE TABLE dead_letter(
+  sink text COLLATE "C" NOT NULL,
+  seq bigint NOT NULL,
+  at bigint NOT NULL,              -- when it was refused last
+  attempts bigint NOT NULL,
+  again bigint NOT NULL DEFAULT 0, -- 1 = it is to be sent again
+  code text NOT NULL,
+  reason text NOT NULL,
+  PRIMARY KEY(sink, seq));
 
 -- The seeds' names for those who know them.
 CREATE VIEW url_frontier AS
@@ -293,6 +308,7 @@ CREATE VIEW feed_state AS
 DROP VIEW feed_state;
 DROP VIEW host_state;
 DROP VIEW url_frontier;
+DROP TABLE dead_letter;
 DROP TABLE sink;
 DROP TABLE event;
 DROP TABLE "fetch";

@@ -237,9 +237,24 @@ CREATE TABLE sink(
   name TEXT PRIMARY KEY,
   seq INTEGER NOT NULL,            -- the last event delivered
   state TEXT NOT NULL,             -- what the sink itself needs to go on, as JSON
+  turn INTEGER NOT NULL DEFAULT 0, -- how often it was put elsewhere: what was under way then is void
+  paused_at INTEGER,
+  held_by TEXT,                    -- the process that delivers
+  held_until INTEGER NOT NULL DEFAULT 0,
   delivered INTEGER NOT NULL DEFAULT 0,
   last_error TEXT,
   updated_at INTEGER NOT NULL) WITHOUT ROWID;
+
+-- Events that a sink's target will not have, until somebody sends them again.
+CREATE TABLE dead_letter(
+  sink TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  at INTEGER NOT NULL,             -- when it was refused last
+  attempts INTEGER NOT NULL,
+  again INTEGER NOT NULL DEFAULT 0, -- 1 = it is to be sent again
+  code TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  PRIMARY KEY(sink, seq)) WITHOUT ROWID;
 
 -- The seeds' names for those who know them.
 CREATE VIEW url_frontier AS
@@ -278,6 +293,7 @@ CREATE VIEW feed_state AS
 DROP VIEW feed_state;
 DROP VIEW host_state;
 DROP VIEW url_frontier;
+DROP TABLE dead_letter;
 DROP TABLE sink;
 DROP TABLE event;
 DROP TABLE fetch;

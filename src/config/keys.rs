@@ -18,6 +18,8 @@ pub(super) struct Key {
     pub(super) wanted: String,
     /// May be given as `<key>_file`, and is never printed.
     pub(super) secret: bool,
+    /// The kinds of entry that have it; none for all.
+    pub(super) kinds: Vec<String>,
     kind: Kind,
 }
 
@@ -47,22 +49,33 @@ pub(super) enum Place {
     },
 }
 
+/// What entries of one kind have that others may not have.
+pub(super) struct Variant {
+    pub(super) kind: String,
+    pub(super) doc: String,
+    /// Names and documentation of its keys.
+    pub(super) keys: Vec<(String, String)>,
+}
+
 /// All keys and sections.
 pub(super) struct Keys {
     keys: Vec<Key>,
     sections: Vec<Section>,
+    /// Kinds of entries that the user names.
+    pub(super) variants: Vec<Variant>,
 }
 
 pub(super) static KEYS: LazyLock<Keys> = LazyLock::new(|| {
     let settings = SchemaSettings::draft2020_12().with(|s| s.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<Config>();
-    let mut keys = Keys { keys: Vec::new(), sections: Vec::new() };
-    keys.add(String::new(), schema.as_value(), "");
+    let mut keys = Keys { keys: Vec::new(), sections: Vec::new(), variants: Vec::new() };
+    keys.add(String::new(), schema.as_value(), "", None);
     keys
 });
 
 impl Keys {
-    fn add(&mut self, path: String, schema: &Value, fallback: &str) {
+    /// Adds a key or section. A key of an entry that only some kinds have is of this `kind`.
+    fn add(&mut self, path: String, schema: &Value, fallback: &str, kind: Option<&str>) {
         let doc = schema.get("description").and_then(Value::as_str).unwrap_or(fallback).to_owned();
         let tables: Vec<_> = list(schema, "oneOf")
             .iter()
@@ -70,25 +83,41 @@ impl Keys {
             .filter_map(|table| Some((text(table, "description"), properties(table)?)))
             .collect();
         if let Some(entry) = schema.get("additionalProperties").filter(|entry| entry.is_object()) {
-            self.add(join(&path, "*"), entry, "");
+            self.add(join(&path, "*"), entry, "", None);
         } else if tables.is_empty() {
-            self.keys.push(Key {
-                wanted: wanted(schema),
-                secret: schema.get("writeOnly").is_some(),
-                kind: Kind::of(schema),
-                path,
-                doc,
-            });
+            self.add_key(path, doc, schema, kind);
             return;
         }
         for (about, properties) in tables {
+            let tag = properties.get("kind").and_then(|tag| tag.get("const"));
+            let tag = tag.and_then(Value::as_str);
+            self.variants.extend(tag.map(|tag| variant(tag, about, properties)));
+            let kind = tag.or(kind);
             for (name, property) in properties {
                 // A tag has no doc comment of its own: what it selects is its documentation.
                 let fallback = if property.get("const").is_some() { about } else { "" };
-                self.add(join(&path, name), property, fallback);
+                self.add(join(&path, name), property, fallback, kind);
             }
         }
-        self.sections.push(Section { path, doc });
+        if self.section(&path).is_none() {
+            self.sections.push(Section { path, doc });
+        }
+    }
+
+    fn add_key(&mut self, path: String, doc: String, schema: &Value, kind: Option<&str>) {
+        let kinds = kind.map(str::to_owned);
+        if let Some(known) = self.keys.iter_mut().find(|key| key.path == path) {
+            known.kinds.extend(kinds);
+            return;
+        }
+        self.keys.push(Key {
+            wanted: wanted(schema),
+            secret: schema.get("writeOnly").is_some(),
+            kinds: kinds.into_iter().collect(),
+            kind: Kind::of(schema),
+            path,
+            doc,
+        });
     }
 
     /// What this path stands for; `None` when it is unknown.
@@ -175,6 +204,12 @@ impl Kind {
             _ => Self::Text,
         }
     }
+}
+
+fn variant(kind: &str, about: &str, properties: &Map<String, Value>) -> Variant {
+    let keys = properties.iter().filter(|(name, _)| *name != "kind");
+    let keys = keys.map(|(name, schema)| (name.clone(), text(schema, "description").to_owned()));
+    Variant { kind: kind.to_owned(), doc: about.to_owned(), keys: keys.collect() }
 }
 
 /// A type says itself what it wants in its title; the plain types are named here.

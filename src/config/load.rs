@@ -254,7 +254,9 @@ impl Layers {
             let unit = given.key.map_or(path.as_str(), |key| key.unit(path));
             units.entry(unit).or_default().push((path, given));
         }
+        let mut strangers = Vec::new();
         for (unit, entries) in units {
+            strangers.extend(strangers_in(unit, &entries));
             let Err(error) = config_from(&entries) else { continue };
             let message = match entries.as_slice() {
                 [(path, Given { key: Some(key), value, .. })] if path.as_str() == unit => {
@@ -268,6 +270,7 @@ impl Layers {
             let origin = origin.cloned().unwrap_or(Origin::Default);
             self.problems.push(Problem::WrongValue { key: unit.to_owned(), origin, message });
         }
+        self.problems.append(&mut strangers);
     }
 
     fn finish(mut self, file: Option<PathBuf>) -> Result<Loaded, ConfigError> {
@@ -290,6 +293,22 @@ impl Layers {
         }
         Ok(Loaded { config, file, origins, warnings: self.warnings })
     }
+}
+
+/// Keys in an entry that entries of its kind do not have.
+fn strangers_in(unit: &str, entries: &[(&String, &Given)]) -> Vec<Problem> {
+    let tag = join(unit, "kind");
+    let kind = entries.iter().find(|(path, _)| **path == tag);
+    let Some(kind) = kind.and_then(|(_, given)| given.value.as_str()) else { return Vec::new() };
+    let stranger = |(path, given): &(&String, &Given)| {
+        let key = given.key.filter(|key| !key.kinds.is_empty())?;
+        let known = key.kinds.iter().any(|it| it == kind) || **path == tag;
+        let message =
+            format!("is set, but only {} has it, and this is {kind}", key.kinds.join(" or "));
+        let (key, origin) = ((*path).clone(), given.origin.clone());
+        (!known).then_some(Problem::WrongValue { key, origin, message })
+    };
+    entries.iter().filter_map(stranger).collect()
 }
 
 /// The secret in a file. Editors end a file with a newline that is not part of it.

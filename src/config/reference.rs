@@ -26,7 +26,10 @@ pub fn reference() -> String {
         let Some(Place::Key { key, .. }) = KEYS.find(&path) else { continue };
         let (section, name) = path.rsplit_once('.').unwrap_or(("", &path));
         if section != current {
-            text.push_str(&heading(section));
+            if current.starts_with("sinks.") && !section.starts_with("sinks.") {
+                text.push_str(&kinds());
+            }
+            text.push_str(&heading(section, &current));
             current = section.to_owned();
         }
         text.push('\n');
@@ -45,14 +48,37 @@ pub fn reference() -> String {
     text
 }
 
+/// The kinds of sinks, each with what it has of its own.
+fn kinds() -> String {
+    let mut text =
+        "\n# The kinds of sinks, and what each has beside `batch`, `start`, `filter` and \
+                    `redact`:\n"
+            .to_owned();
+    for variant in &KEYS.variants {
+        text.push_str(&format!("#\n# kind = \"{}\": {}\n", variant.kind, one_line(&variant.doc)));
+        for (name, doc) in &variant.keys {
+            text.push_str(&format!("#   {name}: {}\n", one_line(doc)));
+        }
+    }
+    text
+}
+
+fn one_line(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A section's documentation and its line. An entry that the user names is an example, so its line
 /// is a comment too.
-fn heading(section: &str) -> String {
+fn heading(section: &str, before: &str) -> String {
     let mut text = "\n".to_owned();
     let mut named = false;
     for (end, _) in section.match_indices('.').chain([(section.len(), "")]) {
-        if let Some(found) = KEYS.section(section.split_at(end).0) {
-            comment(&mut text, &found.doc);
+        let part = section.split_at(end).0;
+        if let Some(found) = KEYS.section(part) {
+            let told = before == part || before.starts_with(&format!("{part}."));
+            if !told {
+                comment(&mut text, &found.doc);
+            }
             named = found.path.contains('*');
         }
     }

@@ -7,9 +7,11 @@ use std::ops::RangeInclusive;
 
 use url::Url;
 
+use crate::model::KindPattern;
+
 use super::error::{Origin, Problem};
 use super::{
-    Archive, Config, Feed, Fetch, Retry, Robots, Schedule, SecretUrl, Size, Sources, Span,
+    Archive, Config, Feed, Fetch, Retry, Robots, Schedule, SecretUrl, Size, Sources, Span, Target,
 };
 
 /// All that is wrong; empty when the configuration can be used.
@@ -232,6 +234,42 @@ impl Found {
         }
     }
 
+    fn target(&mut self, path: &str, target: &Target) {
+        let schemes: &[&str] = match target {
+            Target::Ndjson { .. } | Target::Files { .. } | Target::Stdout {} => return,
+            Target::Elasticsearch { api_key, user, max_bytes, .. } => {
+                if !api_key.expose().is_empty() && !user.is_empty() {
+                    let message = "goes without `user`: set one of the two";
+                    self.refuse(&format!("{path}.api_key"), message);
+                }
+                self.within(
+                    &format!("{path}.max_bytes"),
+                    max_bytes.as_bytes(),
+                    1_000..=100_000_000,
+                );
+                &["http", "https"]
+            }
+            Target::Webhook { parallel, headers, .. } => {
+                self.within(&format!("{path}.parallel"), *parallel, 1..=64);
+                if headers.iter().any(|line| !line.expose().contains(':')) {
+                    let message = "has a line without a colon: write \"name: value\"";
+                    self.refuse(&format!("{path}.headers"), message);
+                }
+                &["http", "https"]
+            }
+            Target::Redis { .. } | Target::RedisStream { .. } => &["redis"],
+            Target::Nats { .. } => &["nats", "tls"],
+        };
+        let all = target.url().map(|url| url.expose().split(',').map(str::trim)).into_iter();
+        for url in all.flatten() {
+            let known = Url::parse(url).is_ok_and(|url| schemes.contains(&url.scheme()));
+            if !known {
+                let wanted = schemes.join(":// or ");
+                self.refuse(&format!("{path}.url"), format!("must begin with {wanted}://"));
+            }
+        }
+    }
+
     fn sinks(&mut self, config: &Config) {
         let mut taken = BTreeMap::new();
         for name in config.sinks.keys() {
@@ -241,6 +279,15 @@ impl Found {
                     &format!("sinks.{name}"),
                     "must be named with letters, digits, - and _",
                 );
+            }
+            if let Some(sink) = config.sinks.get(name) {
+                self.within(&format!("sinks.{name}.batch"), sink.batch, 1..=10_000);
+                self.target(&format!("sinks.{name}"), &sink.target);
+                for kind in &sink.filter.kinds {
+                    if let Err(error) = kind.parse::<KindPattern>() {
+                        self.refuse(&format!("sinks.{name}.filter.kinds"), error.to_string());
+                    }
+                }
             }
             let Some(dir) = config.sink_dir(name) else { continue };
             let shown = dir.display().to_string();
@@ -307,12 +354,12 @@ mod tests {
             (|c| c.archive.url = "s3:///news".into(), "archive.url", "names no bucket"),
             (|c| c.archive.access_key = "me".into(), "archive.access_key", "set both"),
             (
-                |c| drop(c.sinks.insert("two".into(), Sink::Ndjson { dir: "".into() })),
+                |c| drop(c.sinks.insert("two".into(), Sink::new(Target::ndjson("")))),
                 "sinks.two.dir",
                 "where sink `ndjson` writes too",
             ),
             (
-                |c| drop(c.sinks.insert("a b".into(), Sink::Ndjson { dir: "x".into() })),
+                |c| drop(c.sinks.insert("a b".into(), Sink::new(Target::ndjson("x")))),
                 "sinks.a b",
                 "letters, digits",
             ),

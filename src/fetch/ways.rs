@@ -21,6 +21,11 @@ const MAX_HEADERS: usize = 256;
 /// Bytes that the head of an answer may have at the most.
 pub(super) const MAX_HEAD: u32 = 64 * 1024;
 
+/// A client for requests that are no fetches, behind the guard and directly. It follows nothing.
+pub fn poster(guard: Guard, connect_timeout: Duration) -> Result<reqwest::Client, FetchError> {
+    Ways::new(guard, connect_timeout).pool(Way::default())
+}
+
 /// The way of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Way {

@@ -1,8 +1,11 @@
 //! The log of what changed: append-only, ordered, read by sinks at their own pace.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::Serialize;
 
-use super::{Code, Kind, SourceId, Task, Ts, named};
+use super::{Code, Kind, SourceId, Task, Ts, UnknownName, named};
 
 named! {
     /// What changed.
@@ -37,6 +40,53 @@ named! {
         FeedMoved = 30 "feed.moved",
         /// A feed or sitemap is gone for good.
         FeedGone = 31 "feed.gone",
+    }
+}
+
+/// One kind of event, or all that begin alike: `article.new`, `article.*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KindPattern {
+    /// This one.
+    One(EventKind),
+    /// All whose names begin with this, the dot included.
+    Below(String),
+}
+
+impl KindPattern {
+    /// Whether it stands for this kind.
+    #[must_use]
+    pub fn fits(&self, kind: EventKind) -> bool {
+        match self {
+            Self::One(one) => *one == kind,
+            Self::Below(start) => kind.as_str().starts_with(start),
+        }
+    }
+}
+
+impl FromStr for KindPattern {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        match text.strip_suffix('*') {
+            Some(start) if start.ends_with('.') => {
+                let known = EventKind::ALL.iter().any(|kind| kind.as_str().starts_with(start));
+                let unknown = || text.parse::<EventKind>().err();
+                match unknown().filter(|_| !known) {
+                    Some(error) => Err(error),
+                    None => Ok(Self::Below(start.to_owned())),
+                }
+            }
+            _ => text.parse().map(Self::One),
+        }
+    }
+}
+
+impl fmt::Display for KindPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(kind) => f.write_str(kind.as_str()),
+            Self::Below(start) => write!(f, "{start}*"),
+        }
     }
 }
 
@@ -98,4 +148,21 @@ pub struct Event {
     pub source: Option<SourceId>,
     /// Compact facts.
     pub payload: serde_json::Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_named_alone_or_together() {
+        let fits = |pattern: &str, kind| pattern.parse::<KindPattern>().unwrap().fits(kind);
+        assert!(fits("article.new", EventKind::ArticleNew));
+        assert!(!fits("article.new", EventKind::ArticleUpdated));
+        assert!(fits("article.*", EventKind::ArticleWithdrawn));
+        assert!(!fits("article.*", EventKind::EntryNew));
+        for bad in ["article", "art*", "*", "nothing.*", "article.newest"] {
+            assert!(bad.parse::<KindPattern>().is_err(), "{bad}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod commit;
 mod keep;
 mod log;
 mod lookup;
+mod outbox;
 mod prints;
 mod raw;
 mod read;
@@ -18,7 +19,7 @@ use tokio::sync::Notify;
 
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
-    OutsideHost, PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
+    OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals,
     forms::{PRICE, SETTING, to_json},
 };
 use crate::db::postgres::{LOGGED, WORK, first, run};
@@ -259,38 +260,6 @@ impl Store for PgStore {
 
     async fn logged(&self) {
         self.logged.notified().await;
-    }
-
-    async fn sink(&self, name: &str) -> Result<Option<SinkCursor>, DbError> {
-        read::sink(&self.db, name).await
-    }
-
-    async fn save_sink(
-        &self,
-        name: &str,
-        cursor: SinkCursor,
-        delivered: u64,
-        error: Option<String>,
-    ) -> Result<(), DbError> {
-        let delivered = i64::try_from(delivered).unwrap_or(i64::MAX);
-        run(
-            &self.db.client().await?,
-            "INSERT INTO sink AS s(name, seq, state, delivered, last_error, updated_at)
-             VALUES($1, $2, $3, $4, $5, coalesce($6, feedmill_now()))
-             ON CONFLICT (name) DO UPDATE SET seq = excluded.seq, state = excluded.state,
-               delivered = s.delivered + excluded.delivered, last_error = excluded.last_error,
-               updated_at = excluded.updated_at",
-            &[
-                &name,
-                &cursor.seq,
-                &to_json(&cursor.state)?,
-                &delivered,
-                &error,
-                &self.db.given_now(),
-            ],
-        )
-        .await?;
-        Ok(())
     }
 
     async fn demand(&self) -> Result<Demand, DbError> {

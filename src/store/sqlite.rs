@@ -3,6 +3,7 @@
 mod article;
 mod commit;
 mod lookup;
+mod outbox;
 mod prints;
 mod raw;
 mod read;
@@ -18,7 +19,7 @@ use tokio::sync::Notify;
 use super::forms::SETTING;
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
-    OutsideHost, PriceNote, Reread, SegmentUse, SinkCursor, SourceError, Store, Totals,
+    OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
@@ -245,26 +246,6 @@ impl Store for SqliteStore {
 
     async fn logged(&self) {
         self.logged.notified().await;
-    }
-
-    async fn sink(&self, name: &str) -> Result<Option<SinkCursor>, DbError> {
-        let name = name.to_owned();
-        self.db.read(move |conn| read::sink(conn, &name)).await
-    }
-
-    async fn save_sink(
-        &self,
-        name: &str,
-        cursor: SinkCursor,
-        delivered: u64,
-        error: Option<String>,
-    ) -> Result<(), DbError> {
-        let (name, now) = (name.to_owned(), self.clock.now());
-        self.db
-            .write(move |conn| {
-                commit::save_sink(conn, &name, &cursor, delivered, error.as_deref(), now)
-            })
-            .await
     }
 
     async fn demand(&self) -> Result<Demand, DbError> {

@@ -16,6 +16,7 @@ mod lease;
 mod machine;
 mod model;
 mod moves;
+mod outbox;
 mod raw;
 pub(crate) mod ready;
 mod schedule;
@@ -285,6 +286,14 @@ macro_rules! contract {
                 sources_leave_their_trace,
                 an_entry_is_deleted_once_until_it_is_there_again,
                 the_log_is_read_by_kind_time_source_and_from_its_end,
+            }
+            outbox {
+                a_sink_begins_where_it_is_told_and_stays_where_it_is,
+                one_process_delivers_at_a_time,
+                what_was_under_way_when_a_sink_was_put_elsewhere_is_void,
+                dead_letters_are_kept_until_they_arrive_or_are_given_up,
+                the_log_is_trimmed_up_to_a_place_and_never_reuses_one,
+                what_events_are_about_is_joined_at_once,
             }
             copies {
                 the_same_words_at_several_publishers_are_one_cluster,

@@ -1,13 +1,21 @@
-//! The NDJSON sink: every line once, none torn, whatever happened before.
+//! Sinks: every line once, none torn, whatever happened before.
+
+mod cluster;
+mod listener;
+mod pump;
+mod servers;
+mod targets;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use feedmill::progress::Progress;
-use feedmill::sinks::{self, ndjson::Ndjson};
-use feedmill::store::Store;
+use feedmill::sinks::ndjson::{Ndjson, Settings};
+use feedmill::sinks::{Pump, Terms};
+use feedmill::store::outbox::Start;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -30,11 +38,21 @@ pub(crate) fn places(lines: &[Value]) -> BTreeSet<i64> {
 }
 
 async fn pump(world: &World, dir: &Path) {
-    let store: Arc<dyn Store> = Arc::clone(&world.store);
     let stop = CancellationToken::new();
     stop.cancel();
-    let sink = Box::new(Ndjson::new(dir.to_owned(), Arc::clone(&store)));
-    sinks::pump("late".into(), sink, store, Arc::new(Progress::default()), stop).await;
+    let settings = Settings { dir: dir.to_owned(), ..Settings::default() };
+    let pump = Pump {
+        name: "late".into(),
+        who: "test".into(),
+        hold: Duration::from_mins(1),
+        renew: Duration::from_secs(20),
+        sink: Box::new(Ndjson::new(settings)),
+        terms: Terms::default(),
+        store: Arc::clone(&world.store),
+        progress: Arc::new(Progress::default()),
+        stop,
+    };
+    pump.run().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,7 +78,7 @@ async fn a_sink_that_comes_late_gets_everything_and_a_crash_tears_nothing() {
     // A crash after writing and before the cursor was saved: lines beyond it, one of them torn.
     let path = fs::read_dir(dir.join("articles")).unwrap().next().unwrap().unwrap().path();
     let whole = fs::read_to_string(&path).unwrap();
-    let saved = world.store.sink("late").await.unwrap().unwrap();
+    let saved = world.store.open_sink("late", Start::Now).await.unwrap().cursor;
     fs::write(&path, format!("{whole}{{\"url\":\"half a li")).unwrap();
     pump(&world, &dir).await;
     assert_eq!(fs::read_to_string(&path).unwrap(), whole);
@@ -70,5 +88,5 @@ async fn a_sink_that_comes_late_gets_everything_and_a_crash_tears_nothing() {
     fs::write(&foreign, "{}\n").unwrap();
     pump(&world, &dir).await;
     assert_eq!(fs::read_to_string(&foreign).unwrap(), "{}\n");
-    assert_eq!(world.store.sink("late").await.unwrap().unwrap(), saved);
+    assert_eq!(world.store.open_sink("late", Start::Now).await.unwrap().cursor, saved);
 }

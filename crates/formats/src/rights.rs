@@ -47,6 +47,21 @@ impl Rights {
         *self == Self::default()
     }
 
+    /// Whether this is said: a use with its value (`ai-train=no`), a directive (`noindex`), or that
+    /// mining is reserved (`tdm`). A use that is refused is also told by its name and a no of
+    /// another spelling.
+    #[must_use]
+    pub fn says(&self, what: &str) -> bool {
+        match what.split_once('=') {
+            Some((name, value)) => self.uses.get(name.trim()).is_some_and(|said| {
+                let value = value.trim();
+                said.eq_ignore_ascii_case(value) || (is_no(said) && is_no(value))
+            }),
+            None if what.eq_ignore_ascii_case("tdm") => self.tdm_reservation == Some(true),
+            None => self.robots.iter().any(|said| said.eq_ignore_ascii_case(what)),
+        }
+    }
+
     /// Takes a response header in; other headers than the known ones say nothing.
     pub fn header(&mut self, name: &str, value: &str, agent: &str) {
         match name.to_ascii_lowercase().as_str() {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::super::{Format, Level, Sink, Size, Span};
+use super::super::{Format, Level, Sink, Size, Span, Target};
 use super::*;
 
 /// Options with these variables and flags, and no file.
@@ -198,8 +198,8 @@ fn values_are_typed_by_their_key() {
     assert_eq!(config.fetch.max_body, Size::bytes(1 << 20));
     assert_eq!(config.schedule.jitter, 0.0);
     assert_eq!((config.log.level, config.log.format), (Level::Info, Format::Json));
-    assert_eq!(config.sinks["ndjson"], Sink::Ndjson { dir: "/out".into() });
-    assert_eq!(config.sinks["more"], Sink::Ndjson { dir: "".into() });
+    assert_eq!(config.sinks["ndjson"], Sink::new(Target::ndjson("/out")));
+    assert_eq!(config.sinks["more"], Sink::new(Target::ndjson("")));
 }
 
 #[test]

@@ -315,6 +315,23 @@ pub(super) async fn with_text<C: GenericClient>(
     found.map(|row| Ok((read(&row)?.1, unpack(row.try_get(16)?)?))).transpose()
 }
 
+/// Those of these articles that are kept, with their texts.
+pub(super) async fn with_texts<C: GenericClient>(
+    client: &C,
+    ids: &[ArticleId],
+) -> Result<HashMap<ArticleId, (ArticleRow, String)>, DbError> {
+    let sql = format!(
+        "SELECT {COLUMNS}, x.zstd FROM article a JOIN article_text x ON x.row = a.row
+         WHERE a.id = ANY($1::bytea[])"
+    );
+    let found = rows(client, &sql, &[&column(ids, |id| id.as_bytes().as_slice())]).await?;
+    let read = |row: &Row| {
+        let (_, article) = read(row)?;
+        Ok((article.id, (article, unpack(row.try_get(16)?)?)))
+    };
+    found.iter().map(read).collect()
+}
+
 async fn find<C: GenericClient>(
     client: &C,
     id: ArticleId,

@@ -13,7 +13,7 @@ use crate::model::{
     EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind, SourceId, TaskId, Ts,
 };
 use crate::store::forms::{PRICE, SETTING, from_json};
-use crate::store::{Demand, EventFilter, SinkCursor, Totals};
+use crate::store::{Demand, EventFilter, Totals};
 
 /// Bytes of a fixed length.
 pub(super) fn hash<const N: usize>(
@@ -88,15 +88,6 @@ pub(super) async fn events(db: &PgDb, filter: &EventFilter) -> Result<Vec<Event>
     let found = rows(&db.client().await?, &sql, &[&filter.after, &limit]).await?;
     let events = found.iter().map(read).collect::<Result<_, DbError>>()?;
     Ok(filter.in_order(events))
-}
-
-pub(super) async fn sink(db: &PgDb, name: &str) -> Result<Option<SinkCursor>, DbError> {
-    let found =
-        first(&db.client().await?, "SELECT seq, state FROM sink WHERE name = $1", &[&name]).await?;
-    let read = |row: Row| {
-        Ok(SinkCursor { seq: int(&row, 0)?, state: from_json("sink", row.try_get(1)?)? })
-    };
-    found.map(read).transpose()
 }
 
 pub(super) async fn demand(db: &PgDb) -> Result<Demand, DbError> {

@@ -6,7 +6,7 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::log;
-use crate::db::postgres::{Tx, first, rows, run};
+use crate::db::postgres::{Tx, column, first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::Rules;
 use crate::frontier::postgres::{
@@ -83,6 +83,16 @@ pub(super) async fn by_id<C: GenericClient>(
     let sql = format!("SELECT {SOURCE_COLUMNS} FROM source s WHERE id = $1");
     let found = first(client, &sql, &[&id.0]).await?;
     Ok(found.map(|row| read_source(&row, 0)).transpose()?.flatten())
+}
+
+/// Those of these sources that are there.
+pub(super) async fn by_ids<C: GenericClient>(
+    client: &C,
+    ids: &[SourceId],
+) -> Result<Vec<Source>, DbError> {
+    let sql = format!("SELECT {SOURCE_COLUMNS} FROM source s WHERE id = ANY($1::bigint[])");
+    let found = rows(client, &sql, &[&column(ids, |id| id.0)]).await?;
+    found.iter().filter_map(|row| read_source(row, 0).transpose()).collect()
 }
 
 /// The source with this name or id.

@@ -17,7 +17,7 @@ use crate::store::forms::{
     PRICE, left_out_note, readdressed, to_json, warnings_note, with_channels,
 };
 use crate::store::raw::to_index;
-use crate::store::{Commit, Committed, PriceNote, SinkCursor, apply};
+use crate::store::{Commit, Committed, PriceNote, apply};
 
 /// A commit with the addresses that it found, normalised.
 pub(super) struct Ready {
@@ -381,30 +381,4 @@ pub(super) fn put_event(conn: &Connection, event: &NewEvent, now: Ts) -> Result<
 /// The log of a task whose leases ran out too often.
 pub(super) fn bury(conn: &Connection, task: &Task, now: Ts) -> Result<(), DbError> {
     apply::poisoned(task).iter().try_for_each(|event| put_event(conn, event, now))
-}
-
-pub(super) fn save_sink(
-    conn: &Connection,
-    name: &str,
-    cursor: &SinkCursor,
-    delivered: u64,
-    error: Option<&str>,
-    now: Ts,
-) -> Result<(), DbError> {
-    conn.prepare_cached(
-        "INSERT INTO sink(name, seq, state, delivered, last_error, updated_at)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6)
-         ON CONFLICT(name) DO UPDATE SET seq = excluded.seq, state = excluded.state,
-           delivered = delivered + excluded.delivered, last_error = excluded.last_error,
-           updated_at = excluded.updated_at",
-    )?
-    .execute((
-        name,
-        cursor.seq,
-        to_json(&cursor.state)?,
-        i64::try_from(delivered).unwrap_or(i64::MAX),
-        error,
-        now.ms(),
-    ))?;
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Reading back what is kept.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::raw::{FETCH_COLUMNS, read_fetch};
 use crate::db::DbError;
@@ -9,7 +9,7 @@ use crate::model::{
     EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind, SourceId, TaskId, Ts,
 };
 use crate::store::forms::{PRICE, SETTING, from_json};
-use crate::store::{Demand, EventFilter, SinkCursor, Totals};
+use crate::store::{Demand, EventFilter, Totals};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -100,14 +100,6 @@ pub(super) fn events(conn: &Connection, filter: &EventFilter) -> Result<Vec<Even
         });
     }
     Ok(filter.in_order(events))
-}
-
-pub(super) fn sink(conn: &Connection, name: &str) -> Result<Option<SinkCursor>, DbError> {
-    let found: Option<(i64, String)> = conn
-        .prepare_cached("SELECT seq, state FROM sink WHERE name = ?1")?
-        .query_row([name], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    found.map(|(seq, state)| Ok(SinkCursor { seq, state: from_json("sink", &state)? })).transpose()
 }
 
 pub(super) fn totals(conn: &Connection) -> Result<Totals, DbError> {

@@ -74,6 +74,20 @@ impl Declared {
         found
     }
 
+    /// The JSON-LD scripts of a page.
+    pub(super) fn json_ld(tree: &Tree) -> Vec<String> {
+        let mut scripts = Vec::new();
+        let mut found = Self::default();
+        for id in 0..tree.len() {
+            if let Data::Element { name, attrs } = tree.data(id)
+                && name.local == local_name!("script")
+            {
+                found.script(tree, id, attrs, &mut scripts);
+            }
+        }
+        scripts
+    }
+
     fn look_into_scripts(&mut self, tree: &Tree) {
         for id in 0..tree.len() {
             if tree.name(id) != Some(&local_name!("script")) {

@@ -40,7 +40,7 @@ pub(super) struct Ld {
     pub types: Vec<String>,
 }
 
-type Object = Map<String, Value>;
+pub(super) type Object = Map<String, Value>;
 
 /// Reads all the JSON-LD scripts of a page.
 pub(super) fn read(scripts: &[String]) -> Ld {
@@ -88,6 +88,13 @@ pub(super) fn read(scripts: &[String]) -> Ld {
             .map(|first| types(first).map(str::to_owned).collect())
             .unwrap_or_default(),
     }
+}
+
+/// The object of a page's own article, among all that its scripts hold.
+pub(super) fn own_article(scripts: &[String]) -> Option<Object> {
+    let values: Vec<Value> = scripts.iter().filter_map(|script| parse(script)).collect();
+    let articles = objects(&values).into_iter().filter(|object| rank(object).is_some());
+    articles.min_by_key(|object| (rank(object), std::cmp::Reverse(told(object)))).cloned()
 }
 
 /// Articles before pages and reviews; `None` for what is neither.

@@ -32,6 +32,7 @@ mod page;
 mod render;
 mod selectors;
 mod state;
+mod statement;
 mod tags;
 mod title;
 pub(crate) mod tree;
@@ -58,6 +59,7 @@ pub use self::css::{Selector, SelectorError};
 pub use self::links::{Link, Links};
 pub use self::markdown::markdown;
 pub use self::selectors::Selectors;
+pub use self::statement::Statement;
 
 /// The largest page that is looked at, in bytes.
 pub const MAX_BYTES: usize = 5 << 20;

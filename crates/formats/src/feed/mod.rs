@@ -30,6 +30,8 @@ pub use model::{
 use warning::Fault;
 pub use warning::Warning;
 
+pub use crate::xml::text::plain;
+
 /// The most that is taken from one feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -256,7 +256,8 @@ fn is_plain_line(text: &str) -> bool {
 }
 
 /// HTML as one line of plain text.
-pub(crate) fn plain(html: &str) -> String {
+#[must_use]
+pub fn plain(html: &str) -> String {
     if html.contains('<') {
         one_line(&unescape(&without_tags(html, true)))
     } else {

@@ -1,0 +1,331 @@
+//! Sinks from the configuration, at work beside the engine, and the log kept as long as they need it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use feedmill_formats::decode;
+use feedmill_formats::url::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use tokio_util::sync::CancellationToken;
+
+use super::{AppError, cursor_name, key_rules, lease, reader};
+use crate::archive::{ArchiveError, Reader};
+use crate::clock::Clock;
+use crate::config::{self, Config, EsLayout, EsMode, Secret, SecretUrl, Span, StartAt, Target};
+use crate::fetch::{Guard, poster};
+use crate::model::FetchId;
+use crate::progress::Progress;
+use crate::sinks::elasticsearch::{self, Elasticsearch, Layout, Mode};
+use crate::sinks::redis::{Server, canonical::Canonical, stream::RedisStream};
+use crate::sinks::{
+    Bodies, Body, Filter, Pump, Redact, Redaction, Sink, SinkError, Terms, files, nats, ndjson,
+    stdout, webhook,
+};
+use crate::store::outbox::{SinkRow, Start};
+use crate::store::{FetchFilter, Store};
+
+/// Events that one transaction removes.
+const BATCH: usize = 5_000;
+/// Between two looks for events that are no longer kept.
+const LOOK: Duration = Duration::from_hours(1);
+
+/// A sink, and what it gets.
+pub type Made = (Box<dyn Sink>, Terms);
+
+/// The sink of this name, with what it gets.
+pub fn sink(
+    name: &str,
+    config: &Config,
+    clock: &Clock,
+    store: &Arc<dyn Store>,
+) -> Result<Option<Made>, AppError> {
+    let Some(settings) = config.sinks.get(name) else { return Ok(None) };
+    let dir = config.sink_dir(name).unwrap_or_default();
+    let sink: Box<dyn Sink> = match &settings.target {
+        Target::Ndjson { max_size, compress, raw, .. } => {
+            let bodies = raw.then(|| bodies(config, store)).transpose()?;
+            let (max_size, compress) = (max_size.as_bytes(), *compress);
+            Box::new(ndjson::Ndjson::new(ndjson::Settings { dir, max_size, compress, bodies }))
+        }
+        Target::Files { .. } => Box::new(files::Files::new(dir, key_rules(config))),
+        Target::Stdout {} => Box::new(stdout::Stdout),
+        Target::Elasticsearch { url, .. } => {
+            let url = Url::parse(url.expose()).map_err(|error| AppError::sink(name, &error))?;
+            Box::new(Elasticsearch::new(cluster(url, &settings.target, config, store)?))
+        }
+        Target::Webhook { url, secret, headers, parallel, timeout } => {
+            let url = Url::parse(url.expose()).map_err(|error| AppError::sink(name, &error))?;
+            let guard = Guard::new(&config.fetch);
+            Box::new(webhook::Webhook::new(webhook::Settings {
+                refused: guard.check_url(&url).err().map(|refusal| refusal.to_string()),
+                client: poster(guard, config.fetch.connect_timeout.duration())?,
+                url,
+                key: webhook::key(secret.expose()),
+                headers: lines(headers).map_err(|error| AppError::sink(name, &error))?,
+                parallel: *parallel,
+                timeout: timeout.duration(),
+                clock: clock.clone(),
+            }))
+        }
+        Target::Redis { url, prefix, timeout } => {
+            let server = server(url, *timeout);
+            let bodies = bodies(config, store)?;
+            let canonical = Canonical::new(server, prefix.clone(), bodies, clock.clone());
+            Box::new(canonical)
+        }
+        Target::RedisStream { url, key, max_len, timeout } => {
+            Box::new(RedisStream::new(server(url, *timeout), key.clone(), *max_len))
+        }
+        Target::Nats { url, stream, subject, timeout } => {
+            Box::new(nats::Nats::new(nats::Settings {
+                url: url.expose().to_owned(),
+                shown: url.to_string(),
+                stream: stream.clone(),
+                subject: subject.clone(),
+                timeout: timeout.duration(),
+            }))
+        }
+    };
+    Ok(Some((sink, terms(settings))))
+}
+
+fn cluster(
+    url: Url,
+    target: &Target,
+    config: &Config,
+    store: &Arc<dyn Store>,
+) -> Result<elasticsearch::Settings, AppError> {
+    let Target::Elasticsearch {
+        api_key,
+        user,
+        password,
+        layout,
+        index,
+        mode,
+        max_bytes,
+        gzip,
+        shards,
+        replicas,
+        timeout,
+        ..
+    } = target
+    else {
+        return Err(AppError::sink(target.kind(), &"it is no cluster"));
+    };
+    let authorization = match (api_key.expose(), user.as_str()) {
+        ("", "") => None,
+        ("", user) => {
+            let pair = format!("{user}:{}", password.expose());
+            Some(format!("Basic {}", STANDARD.encode(pair)))
+        }
+        (key, _) => Some(format!("ApiKey {key}")),
+    };
+    let authorization = authorization
+        .map(|value| {
+            HeaderValue::try_from(value)
+                .map_err(|_| AppError::sink(target.kind(), &"the key or password cannot be sent"))
+        })
+        .transpose()?;
+    let raw = *layout == EsLayout::RawContent;
+    Ok(elasticsearch::Settings {
+        url,
+        authorization,
+        layout: if raw { Layout::RawContent } else { Layout::Articles(index.clone()) },
+        mode: match mode {
+            EsMode::Create => Mode::Create,
+            EsMode::Auto if raw => Mode::Create,
+            EsMode::Auto | EsMode::Update => Mode::Update,
+        },
+        max_bytes: max_bytes.as_len(),
+        gzip: *gzip,
+        shards: *shards,
+        replicas: *replicas,
+        timeout: timeout.duration(),
+        // The operator names it, and it may well be next door.
+        client: poster(Guard::none(), config.fetch.connect_timeout.duration())?,
+        bodies: bodies(config, store)?,
+    })
+}
+
+fn server(url: &SecretUrl, timeout: Span) -> Server {
+    Server::new(url.expose().to_owned(), url.to_string(), timeout.duration())
+}
+
+fn bodies(config: &Config, store: &Arc<dyn Store>) -> Result<Arc<dyn Bodies>, ArchiveError> {
+    Ok(Arc::new(Archived::new(config, store)?))
+}
+
+/// Header lines as they are configured.
+fn lines(given: &[Secret]) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for line in given {
+        let bad = || "a header line cannot be sent".to_owned();
+        let (name, value) = line.expose().split_once(':').ok_or_else(bad)?;
+        let name = HeaderName::try_from(name.trim()).map_err(|_| bad())?;
+        let value = HeaderValue::try_from(value.trim()).map_err(|_| bad())?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+fn terms(settings: &config::Sink) -> Terms {
+    let config::SinkFilter { kinds, sources, categories, tags, languages, without_rights } =
+        settings.filter.clone();
+    let config::SinkRedact { emails, authors, texts, salt } = &settings.redact;
+    let how = |how: config::Redaction| match how {
+        config::Redaction::Keep => Redaction::Keep,
+        config::Redaction::Drop => Redaction::Drop,
+        config::Redaction::Hash => Redaction::Hash,
+    };
+    Terms {
+        filter: Filter {
+            // They were checked when they were read.
+            kinds: kinds.iter().filter_map(|kind| kind.parse().ok()).collect(),
+            sources,
+            categories,
+            tags,
+            languages,
+            without_rights,
+        },
+        redact: Redact {
+            emails: how(*emails),
+            authors: how(*authors),
+            texts: how(*texts),
+            salt: salt.expose().to_owned(),
+        },
+        batch: settings.batch,
+        start: match settings.start {
+            StartAt::Beginning => Start::Beginning,
+            StartAt::Now => Start::Now,
+            StartAt::Time(at) => Start::At(at),
+        },
+    }
+}
+
+/// Every sink that is configured, ready to work.
+pub(super) fn pumps(
+    config: &Config,
+    clock: &Clock,
+    store: &Arc<dyn Store>,
+    progress: &Arc<Progress>,
+    stop: &CancellationToken,
+) -> Result<Vec<Pump>, AppError> {
+    let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut pumps = Vec::new();
+    for name in config.sinks.keys() {
+        let Some((sink, terms)) = sink(name, config, clock, store)? else { continue };
+        pumps.push(Pump {
+            name: cursor_name(config, name),
+            who: format!("{node}:{}", std::process::id()),
+            hold: lease(config, clock),
+            renew: config.fetch.task_timeout.duration() / 2,
+            sink,
+            terms,
+            store: Arc::clone(store),
+            progress: Arc::clone(progress),
+            stop: stop.clone(),
+        });
+    }
+    Ok(pumps)
+}
+
+/// What was served, as the archive has it.
+struct Archived {
+    reader: Reader,
+    store: Arc<dyn Store>,
+    limit: usize,
+}
+
+impl Archived {
+    fn new(config: &Config, store: &Arc<dyn Store>) -> Result<Self, ArchiveError> {
+        let limit = config.fetch.max_decoded.as_len();
+        Ok(Self { reader: reader(config)?, store: Arc::clone(store), limit })
+    }
+}
+
+#[async_trait]
+impl Bodies for Archived {
+    async fn body(&self, fetch: FetchId) -> Result<Option<Body>, SinkError> {
+        let filter = FetchFilter { ids: vec![fetch], limit: 1, ..FetchFilter::default() };
+        let found = self.store.find_fetches(filter).await?.into_iter().next();
+        let Some((record, raw)) = found.and_then(|it| Some((it.clone(), it.raw?))) else {
+            return Ok(None);
+        };
+        match self.reader.stored(&raw).await {
+            Ok(stored) => {
+                let coding = stored.head.get("content-encoding");
+                // What does not inflate is handed on as it is.
+                let bytes = decode::capped(&stored.body, coding, self.limit)
+                    .map_or_else(|_| stored.body.clone(), std::borrow::Cow::into_owned);
+                let media = stored.head.get("content-type").map(str::to_owned);
+                Ok(Some(Body { url: record.url, media, bytes }))
+            }
+            // What is damaged or gone does not come back by waiting.
+            Err(error @ (ArchiveError::Missing { .. } | ArchiveError::Damaged { .. })) => {
+                tracing::warn!(%error, "what was served cannot be read");
+                Ok(None)
+            }
+            Err(error) => Err(SinkError::Away {
+                target: "archive".into(),
+                reason: error.to_string(),
+                after: None,
+            }),
+        }
+    }
+}
+
+/// Removes events that every sink has and that are older than they are kept, until it is told to
+/// stop. A sink that is behind keeps the log as it is, and that is told.
+pub(super) async fn keep_log(
+    config: &Config,
+    store: Arc<dyn Store>,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let age = config.retention.events.duration();
+    if age.is_zero() {
+        return;
+    }
+    loop {
+        let before = clock.now().before(age);
+        tokio::select! {
+            done = trim(&*store, before) => match done {
+                Ok((0, None)) => {}
+                Ok((events, None)) => tracing::info!(events, "removed events that are no longer kept"),
+                Ok((_, Some(sink))) => tracing::warn!(
+                    sink = sink.name, seq = sink.cursor.seq,
+                    "a sink is so far behind that events are kept longer than configured; `feedmill sink show` tells why, `sink forget` gives its place up"
+                ),
+                Err(error) => tracing::warn!(%error, "the log could not be looked after; it is tried again"),
+            },
+            () = stop.cancelled() => return,
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = clock.sleep_until(clock.now().after(LOOK)) => {}
+        }
+    }
+}
+
+/// How many events went, and the sink that keeps others here.
+pub(super) async fn trim(
+    store: &dyn Store,
+    before: crate::model::Ts,
+) -> Result<(u64, Option<SinkRow>), crate::db::DbError> {
+    let slowest = store.sinks().await?.into_iter().min_by_key(|sink| sink.cursor.seq);
+    let upto = slowest.as_ref().map_or(i64::MAX, |sink| sink.cursor.seq);
+    let mut gone = 0;
+    loop {
+        let part = store.trim_log(before, upto, BATCH).await?;
+        gone += part;
+        if part < BATCH as u64 {
+            break;
+        }
+    }
+    let next = store.log_ends(upto.min(i64::MAX - 1)).await?.next_at;
+    let late = next.is_some_and(|at| at < before);
+    Ok((gone, slowest.filter(|_| late)))
+}

@@ -1,0 +1,317 @@
+//! Hands the log to a sink: reads on from its cursor, joins, filters, redacts, delivers, and notes
+//! what became of it. Only this place knows about batches, failures and operators' wishes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Filter, Item, Redact, Sink, SinkError, Taken};
+use crate::db::DbError;
+use crate::model::Event;
+use crate::progress::Progress;
+use crate::store::outbox::{Delivery, SinkCursor, Start};
+use crate::store::{EventFilter, Store};
+
+/// The log may have grown by another process, and operators have wishes: look at least this often.
+const GLANCE: Duration = Duration::from_secs(1);
+/// The first wait after a failure; it doubles.
+const FIRST: Duration = Duration::from_secs(1);
+/// The longest wait after a failure.
+const LONGEST: Duration = Duration::from_mins(1);
+/// The longest wait that a target may ask for.
+const LONGEST_ASKED: Duration = Duration::from_hours(1);
+/// While another process delivers, look this often whether it still does.
+const STAND_BY: Duration = Duration::from_secs(5);
+
+/// What a sink gets, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// Which events.
+    pub filter: Filter,
+    /// What is not handed on as it is.
+    pub redact: Redact,
+    /// Events of a batch at the most.
+    pub batch: usize,
+    /// Where it begins when it never ran.
+    pub start: Start,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        let (filter, redact) = (Filter::default(), Redact::default());
+        Self { filter, redact, batch: 500, start: Start::Beginning }
+    }
+}
+
+/// A sink at work.
+pub struct Pump {
+    /// What its cursor is called.
+    pub name: String,
+    /// Who delivers, among processes that share a store.
+    pub who: String,
+    /// For how long the right to deliver is taken, on the store's clock…
+    pub hold: Duration,
+    /// …and how often it is renewed, on the wall's.
+    pub renew: Duration,
+    /// The target.
+    pub sink: Box<dyn Sink>,
+    /// What it gets.
+    pub terms: Terms,
+    /// Where the log is.
+    pub store: Arc<dyn Store>,
+    /// Counts what was delivered.
+    pub progress: Arc<Progress>,
+    /// Ends it once the log is empty.
+    pub stop: CancellationToken,
+}
+
+/// What a look at the log came to.
+enum Step {
+    /// There may be more.
+    Onward,
+    /// Nothing is left.
+    Idle,
+    /// An operator wants something else.
+    Elsewhere,
+}
+
+/// What holds a sink up.
+#[derive(Default)]
+struct Trouble {
+    /// Since it began, nothing was delivered: one event at a time is tried.
+    held_up: bool,
+    wait: Duration,
+}
+
+impl Pump {
+    /// Delivers until it is told to stop and the log is empty.
+    pub async fn run(mut self) {
+        let mut trouble = Trouble::default();
+        loop {
+            match self.work(&mut trouble).await {
+                Ok(()) => break,
+                // The engine tells of its database; it is waited for as the engine does.
+                Err(SinkError::Db(error)) if error.is_transient() => trouble.wait = FIRST,
+                Err(error) => self.suffer(&mut trouble, &error).await,
+            }
+            tokio::select! {
+                // What was not delivered stays in the log for the next start.
+                () = self.stop.cancelled() => break,
+                () = tokio::time::sleep(trouble.wait) => {}
+            }
+        }
+        if let Err(error) = self.store.release_sink(&self.name, &self.who).await {
+            tracing::debug!(sink = self.name, %error, "the right to deliver runs out by itself");
+        }
+    }
+
+    async fn suffer(&self, trouble: &mut Trouble, error: &SinkError) {
+        if trouble.held_up {
+            trouble.wait = (trouble.wait * 2).min(LONGEST);
+        } else {
+            tracing::error!(sink = self.name, %error, code = error.code(), "a sink is held up; it goes on by itself");
+            *trouble = Trouble { held_up: true, wait: FIRST };
+        }
+        if let SinkError::Away { after: Some(after), .. } = error {
+            trouble.wait = trouble.wait.max((*after).min(LONGEST_ASKED));
+        }
+        if let Err(error) = self.hold_up(error).await {
+            tracing::debug!(sink = self.name, %error, "the failure could not be noted");
+        }
+    }
+
+    async fn hold_up(&self, error: &SinkError) -> Result<(), DbError> {
+        let cursor = self.store.open_sink(&self.name, self.terms.start).await?.cursor;
+        let error = Some(error.to_string());
+        self.store
+            .note_delivery(&self.name, Delivery { cursor, error, ..Delivery::default() })
+            .await?;
+        Ok(())
+    }
+
+    /// Delivers; ends when the log is empty at the end, or with what went wrong.
+    async fn work(&mut self, trouble: &mut Trouble) -> Result<(), SinkError> {
+        loop {
+            let row = self.store.open_sink(&self.name, self.terms.start).await?;
+            if row.paused_at.is_some() || !self.hold().await? {
+                if self.stop.is_cancelled() {
+                    return Ok(());
+                }
+                self.idle(if row.paused_at.is_some() { GLANCE } else { STAND_BY }).await;
+                continue;
+            }
+            self.sink.resume(&row.cursor.state).await?;
+            if self.deliver_from(row.cursor, trouble).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Delivers from there on; false when an operator wants something else.
+    async fn deliver_from(
+        &mut self,
+        mut cursor: SinkCursor,
+        trouble: &mut Trouble,
+    ) -> Result<bool, SinkError> {
+        let mut renewed = Instant::now();
+        loop {
+            let last_look = self.stop.is_cancelled();
+            if renewed.elapsed() >= self.renew {
+                if !self.hold().await? {
+                    return Ok(false);
+                }
+                renewed = Instant::now();
+            }
+            match self.step(&mut cursor, trouble).await? {
+                Step::Onward => {}
+                Step::Idle if last_look => return Ok(true),
+                Step::Idle => self.idle(GLANCE).await,
+                Step::Elsewhere => return Ok(false),
+            }
+        }
+    }
+
+    async fn step(
+        &mut self,
+        cursor: &mut SinkCursor,
+        trouble: &mut Trouble,
+    ) -> Result<Step, SinkError> {
+        let row = self.store.open_sink(&self.name, self.terms.start).await?;
+        if row.paused_at.is_some() || row.cursor.turn != cursor.turn {
+            return Ok(Step::Elsewhere);
+        }
+        if row.dead_letters > 0 && !self.send_again(cursor, trouble).await? {
+            return Ok(Step::Elsewhere);
+        }
+        // Whoever failed just now is asked with a single event first.
+        let limit = if trouble.held_up { 1 } else { self.terms.batch };
+        let batch = self.store.events_after(cursor.seq, limit).await?;
+        let Some(last) = batch.last().map(|event| event.seq) else { return Ok(Step::Idle) };
+        let read = batch.len();
+        let delivery = self.deliver(cursor, batch, last).await?;
+        if !self.note(cursor, delivery, trouble).await? {
+            return Ok(Step::Elsewhere);
+        }
+        let at_end = read < self.terms.batch && !trouble.held_up;
+        Ok(if at_end { Step::Idle } else { Step::Onward })
+    }
+
+    /// Sends dead letters again that an operator wants sent again.
+    async fn send_again(
+        &mut self,
+        cursor: &mut SinkCursor,
+        trouble: &mut Trouble,
+    ) -> Result<bool, SinkError> {
+        let letters = self.store.dead_letters(&self.name, 0, true, self.terms.batch).await?;
+        if letters.is_empty() {
+            return Ok(true);
+        }
+        let mut batch = Vec::new();
+        for letter in &letters {
+            let filter = EventFilter { after: letter.seq - 1, limit: 1, ..EventFilter::default() };
+            let found = self.store.events(filter).await?;
+            batch.extend(found.into_iter().filter(|event| event.seq == letter.seq));
+        }
+        let mut delivery = self.deliver(cursor, batch, cursor.seq).await?;
+        let refused: Vec<i64> = delivery.refused.iter().map(|letter| letter.seq).collect();
+        let gone = letters.iter().map(|letter| letter.seq);
+        delivery.settled = gone.filter(|seq| !refused.contains(seq)).collect();
+        self.note(cursor, delivery, trouble).await
+    }
+
+    /// Notes what became of a batch; false when the sink was put elsewhere meanwhile.
+    async fn note(
+        &self,
+        cursor: &mut SinkCursor,
+        delivery: Delivery,
+        trouble: &mut Trouble,
+    ) -> Result<bool, SinkError> {
+        let (next, delivered) = (delivery.cursor.clone(), delivery.delivered);
+        for letter in &delivery.refused {
+            tracing::warn!(
+                sink = self.name,
+                seq = letter.seq,
+                code = letter.code,
+                reason = letter.reason,
+                "a sink's target will not have an event"
+            );
+        }
+        if !self.store.note_delivery(&self.name, delivery).await? {
+            return Ok(false);
+        }
+        *cursor = next;
+        self.progress.deliver(delivered);
+        if std::mem::take(trouble).held_up {
+            tracing::info!(sink = self.name, "a sink goes on");
+        }
+        Ok(true)
+    }
+
+    /// Hands a batch over; what became of it, with the cursor at `place` then.
+    async fn deliver(
+        &mut self,
+        cursor: &SinkCursor,
+        events: Vec<Event>,
+        place: i64,
+    ) -> Result<Delivery, SinkError> {
+        let mut next = SinkCursor { seq: place, ..cursor.clone() };
+        let items = self.items(events).await?;
+        if items.is_empty() {
+            return Ok(Delivery { cursor: next, ..Delivery::default() });
+        }
+        if let Some(state) = self.sink.prepare(&items)? {
+            let cursor = SinkCursor { state, ..cursor.clone() };
+            next.state = cursor.state.clone();
+            let before = Delivery { cursor, ..Delivery::default() };
+            self.store.note_delivery(&self.name, before).await?;
+        }
+        let Taken { state, refused } = self.hand_over(&items).await?;
+        next.state = state;
+        let delivered = items.len().saturating_sub(refused.len()) as u64;
+        Ok(Delivery { cursor: next, delivered, error: None, refused, settled: Vec::new() })
+    }
+
+    /// The same, while the right to deliver is renewed.
+    async fn hand_over(&mut self, items: &[Item]) -> Result<Taken, SinkError> {
+        let (store, name, who, hold) = (&self.store, &self.name, &self.who, self.hold);
+        let mut renewal = tokio::time::interval(self.renew);
+        renewal.reset();
+        let handing = self.sink.deliver(items);
+        tokio::pin!(handing);
+        loop {
+            tokio::select! {
+                taken = &mut handing => return taken,
+                _ = renewal.tick() => drop(store.hold_sink(name, who, hold).await),
+            }
+        }
+    }
+
+    /// What the sink is given of these events.
+    async fn items(&self, mut events: Vec<Event>) -> Result<Vec<Item>, SinkError> {
+        let Terms { filter, redact, .. } = &self.terms;
+        events.retain(|event| filter.wants(event));
+        let joined = self.store.join(Item::wanted(&events)).await?;
+        let items = events.into_iter().filter_map(|event| Item::of(event, &joined));
+        let items = items.filter(|item| filter.passes(item));
+        Ok(items
+            .map(|mut item| {
+                redact.apply(&mut item);
+                item
+            })
+            .collect())
+    }
+
+    async fn hold(&self) -> Result<bool, DbError> {
+        self.store.hold_sink(&self.name, &self.who, self.hold).await
+    }
+
+    async fn idle(&self, longest: Duration) {
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = self.store.logged() => {}
+            () = tokio::time::sleep(longest) => {}
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Articles in Redis as the canonical fetcher keeps them (S4 sections 2 and 6), and events as a
+//! stream.
+//!
+//! A TTL of a set is that of the whole set. So that members go when they are due, each set has a
+//! sorted set beside it (`…:at`) that knows when each came, and members are taken out by that. Times
+//! are those of events: what is delivered again changes nothing.
+
+pub mod canonical;
+pub mod stream;
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, Value};
+
+use super::SinkError;
+
+/// A server, and a connection to it as long as that works.
+pub struct Server {
+    url: String,
+    /// The address without its password.
+    shown: String,
+    timeout: Duration,
+    connected: Option<MultiplexedConnection>,
+}
+
+impl Server {
+    /// The server at `redis://USER:PASSWORD@HOST:PORT/DB`; `shown` is how people may see it.
+    #[must_use]
+    pub const fn new(url: String, shown: String, timeout: Duration) -> Self {
+        Self { url, shown, timeout, connected: None }
+    }
+
+    fn away(&self, reason: impl std::fmt::Display) -> SinkError {
+        SinkError::Away { target: self.shown.clone(), reason: reason.to_string(), after: None }
+    }
+
+    async fn connection(&mut self) -> Result<MultiplexedConnection, SinkError> {
+        if let Some(connection) = &self.connected {
+            return Ok(connection.clone());
+        }
+        let client = Client::open(self.url.as_str()).map_err(|error| self.away(error))?;
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.timeout))
+            .set_response_timeout(Some(self.timeout));
+        let connection = client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+            .map_err(|error| self.away(error))?;
+        Ok(self.connected.insert(connection).clone())
+    }
+
+    /// Runs commands; their answers, each for itself.
+    async fn run(&mut self, commands: &Pipeline) -> Result<Vec<Value>, SinkError> {
+        let mut connection = self.connection().await?;
+        let answers: Result<Vec<Value>, RedisError> = commands.query_async(&mut connection).await;
+        answers.map_err(|error| {
+            self.connected = None;
+            self.away(told(&error))
+        })
+    }
+
+    async fn check(&mut self) -> Result<String, SinkError> {
+        let mut ping = Pipeline::new();
+        ping.cmd("PING");
+        self.run(&ping).await?;
+        Ok(format!("{} answers", self.shown))
+    }
+}
+
+/// An error, and what to do about it where that is not plain.
+fn told(error: &RedisError) -> String {
+    let hint = match error.kind() {
+        ErrorKind::AuthenticationFailed => "; see the password in the sink's url",
+        _ => "",
+    };
+    format!("{error}{hint}")
+}

@@ -1,0 +1,265 @@
+//! Articles as the canonical fetcher keeps them (S4 sections 2, 6 and 8), under its names.
+//!
+//! | key | what |
+//! | --- | --- |
+//! | `rss:article_canonical:UID` | the article, for 7 days |
+//! | `rss:articles_by_category:CATEGORY` | ids of its articles, each for 7 days |
+//! | `rss:article_canonical_index` | ids by time, as long as the article is there |
+//! | `rss:canonical_attempted` | ids that were tried, each for 30 days |
+//! | `rss:canonical_failures` | `UID:CODE` by time, each for 30 days |
+//! | `rss:category_links:CATEGORY` | addresses that feeds have, each for 48 hours |
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::Pipeline;
+use sha1::{Digest, Sha1};
+
+use super::Server;
+use crate::clock::Clock;
+use crate::model::{ArticleRow, EventKind, FetchId, Ts};
+use crate::sinks::{About, Bodies, Item, Sink, SinkError, Taken};
+
+const DAY: Duration = Duration::from_hours(24);
+/// How long members of a key stay.
+const ARTICLES: Duration = DAY.saturating_mul(7);
+const ATTEMPTS: Duration = DAY.saturating_mul(30);
+const LINKS: Duration = DAY.saturating_mul(2);
+/// The category of what has none.
+const NO_CATEGORY: &str = "uncategorized";
+
+/// Writes articles.
+pub struct Canonical {
+    server: Server,
+    /// What keys begin with: `rss:`.
+    prefix: String,
+    /// Tells how long pages were as they were served.
+    bodies: Arc<dyn Bodies>,
+    clock: Clock,
+}
+
+impl Canonical {
+    /// A sink that writes under keys with this prefix.
+    #[must_use]
+    pub fn new(server: Server, prefix: String, bodies: Arc<dyn Bodies>, clock: Clock) -> Self {
+        Self { server, prefix, bodies, clock }
+    }
+
+    /// How long the pages of a batch were as they were served, where they are still there.
+    async fn lengths(&self, batch: &[Item]) -> Result<HashMap<FetchId, usize>, SinkError> {
+        let mut lengths = HashMap::new();
+        for item in batch {
+            if let About::Article(row, _) = &item.about
+                && let Some(fetch) = row.fetch
+                && let Some(body) = self.bodies.body(fetch).await?
+            {
+                lengths.insert(fetch, body.bytes.len());
+            }
+        }
+        Ok(lengths)
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    fn take(&self, item: &Item, now: Ts, out: &mut Batch) {
+        let at = item.event.at;
+        match (&item.about, item.event.kind) {
+            (About::Entry(row), EventKind::EntryNew | EventKind::EntryUpdated) => {
+                if let Some(link) = &row.entry.canonical_link {
+                    for category in categories(item) {
+                        out.member(
+                            self.key(&format!("category_links:{category}")),
+                            link,
+                            at,
+                            LINKS,
+                        );
+                    }
+                }
+            }
+            (About::Article(row, text), _) => self.article(item, row, text, now, out),
+            (_, EventKind::ArticleFailed) => {
+                let said = |key: &str| item.event.payload.get(key).and_then(|it| it.as_str());
+                if let Some((url, failure)) = said("url").zip(said("failure")) {
+                    let uid = uid(url);
+                    out.member(self.key("canonical_attempted"), &uid, at, ATTEMPTS);
+                    out.ranked(
+                        self.key("canonical_failures"),
+                        format!("{uid}:{failure}"),
+                        at,
+                        ATTEMPTS,
+                    );
+                }
+            }
+            (_, EventKind::ArticleWithdrawn) => {
+                if let Some(url) = item.event.payload.get("url").and_then(|url| url.as_str()) {
+                    let uid = uid(url);
+                    out.commands.cmd("DEL").arg(self.key(&format!("article_canonical:{uid}")));
+                    out.commands.cmd("ZREM").arg(self.key("article_canonical_index")).arg(&uid);
+                    for category in categories(item) {
+                        let key = self.key(&format!("articles_by_category:{category}"));
+                        out.commands.cmd("SREM").arg(&key).arg(&uid);
+                        out.commands.cmd("ZREM").arg(format!("{key}:at")).arg(&uid);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn article(&self, item: &Item, row: &ArticleRow, text: &str, now: Ts, out: &mut Batch) {
+        let (at, article) = (item.event.at, &row.article);
+        let uid = uid(&article.url);
+        out.member(self.key("canonical_attempted"), &uid, at, ATTEMPTS);
+        // What is over its time is not brought back by a delivery from the beginning.
+        if at.after(ARTICLES) <= now {
+            return;
+        }
+        let key = self.key(&format!("article_canonical:{uid}"));
+        let length = row.fetch.and_then(|fetch| out.lengths.get(&fetch));
+        let first = categories(item).into_iter().next().unwrap_or_default();
+        let fields = [
+            ("uid", uid.clone()),
+            ("url", article.url.clone()),
+            ("category", first),
+            ("title", article.title.clone().unwrap_or_default()),
+            ("raw_len", length.map_or(String::new(), |length| length.to_string())),
+            ("text_len", text.chars().count().to_string()),
+            ("clean_text", text.to_owned()),
+            ("abstract", article.abstract_.clone().unwrap_or_default()),
+            ("image", article.lead_image.clone().unwrap_or_default()),
+            ("fetched_ts", seconds(at)),
+            ("status", "success".to_owned()),
+        ];
+        let command = out.commands.cmd("HSET").arg(&key);
+        for (name, value) in &fields {
+            command.arg(name).arg(value);
+        }
+        out.commands.cmd("PEXPIREAT").arg(&key).arg(at.after(ARTICLES).ms());
+        out.ranked(self.key("article_canonical_index"), uid.clone(), at, ARTICLES);
+        for category in categories(item) {
+            out.member(self.key(&format!("articles_by_category:{category}")), &uid, at, ARTICLES);
+        }
+    }
+
+    /// Takes members out whose time is over.
+    async fn trim(&mut self, touched: &Batch, now: Ts) -> Result<(), SinkError> {
+        let mut asked = Pipeline::new();
+        for (key, (span, beside)) in &touched.keys {
+            let limit = seconds(now.before(*span));
+            asked.cmd("ZRANGEBYSCORE").arg(times(key, *beside)).arg("-inf").arg(limit);
+        }
+        let over =
+            if touched.keys.is_empty() { Vec::new() } else { self.server.run(&asked).await? };
+        let mut commands = Pipeline::new();
+        let mut any = false;
+        for ((key, (span, beside)), members) in touched.keys.iter().zip(over) {
+            let members: Vec<String> = redis::from_redis_value(members).unwrap_or_default();
+            if members.is_empty() {
+                continue;
+            }
+            any = true;
+            if *beside {
+                commands.cmd("SREM").arg(key).arg(&members);
+            }
+            let limit = seconds(now.before(*span));
+            commands.cmd("ZREMRANGEBYSCORE").arg(times(key, *beside)).arg("-inf").arg(limit);
+        }
+        if any {
+            self.server.run(&commands).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Commands of a batch, and the keys that they touch.
+#[derive(Default)]
+struct Batch {
+    commands: Pipeline,
+    /// How long pages were as they were served.
+    lengths: HashMap<FetchId, usize>,
+    /// How long members stay, and whether a set stands beside the sorted one.
+    keys: BTreeMap<String, (Duration, bool)>,
+}
+
+impl Batch {
+    /// Puts a member into a set, which its sorted set says the time of.
+    fn member(&mut self, key: String, member: &str, at: Ts, span: Duration) {
+        self.commands.cmd("SADD").arg(&key).arg(member);
+        self.commands.cmd("ZADD").arg(format!("{key}:at")).arg("GT").arg(seconds(at)).arg(member);
+        // When nothing comes any more, the keys go as a whole.
+        self.commands.cmd("EXPIRE").arg(&key).arg(span.as_secs());
+        self.commands.cmd("EXPIRE").arg(format!("{key}:at")).arg(span.as_secs());
+        self.keys.insert(key, (span, true));
+    }
+
+    /// Puts a member into a sorted set.
+    fn ranked(&mut self, key: String, member: String, at: Ts, span: Duration) {
+        self.commands.cmd("ZADD").arg(&key).arg("GT").arg(seconds(at)).arg(member);
+        self.keys.insert(key, (span, false));
+    }
+}
+
+/// The sorted set that knows when members came: the one beside a set, or the key itself.
+fn times(key: &str, beside: bool) -> String {
+    if beside { format!("{key}:at") } else { key.to_owned() }
+}
+
+#[async_trait]
+impl Sink for Canonical {
+    async fn deliver(&mut self, batch: &[Item]) -> Result<Taken, SinkError> {
+        let now = self.clock.now();
+        let mut out = Batch { lengths: self.lengths(batch).await?, ..Batch::default() };
+        for item in batch {
+            self.take(item, now, &mut out);
+        }
+        if out.commands.cmd_iter().next().is_some() {
+            self.server.run(&out.commands).await?;
+        }
+        self.trim(&out, now).await?;
+        Ok(Taken::default())
+    }
+
+    async fn check(&mut self) -> Result<String, SinkError> {
+        self.server.check().await
+    }
+}
+
+/// All categories of an item's source: its own, then its tags.
+fn categories(item: &Item) -> Vec<String> {
+    let spec = item.source.as_ref().map(|source| &source.spec);
+    let own = spec.and_then(|spec| spec.category.clone());
+    let tags = spec.map(|spec| spec.tags.clone()).unwrap_or_default();
+    let mut all: Vec<String> = own.into_iter().chain(tags).collect();
+    if all.is_empty() {
+        all.push(NO_CATEGORY.to_owned());
+    }
+    all
+}
+
+/// The id of what is at an address: the first 16 hexadecimal digits of its SHA-1.
+fn uid(url: &str) -> String {
+    let hash = Sha1::digest(url.as_bytes());
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Seconds since the epoch, with their fraction.
+fn seconds(at: Ts) -> String {
+    format!("{}.{:03}", at.ms().div_euclid(1000), at.ms().rem_euclid(1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_the_seed() {
+        // sha1(url).hexdigest()[:16]
+        assert_eq!(uid("https://example.com/xyz").len(), 16);
+        assert_eq!(uid(""), "da39a3ee5e6b4b0d");
+        assert_eq!(seconds(Ts::from_ms(1_500)), "1.500");
+    }
+}

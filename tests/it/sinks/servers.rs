@@ -1,0 +1,143 @@
+//! Sinks against real servers, which `FEEDMILL_TEST_REDIS` and `FEEDMILL_TEST_NATS` name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use feedmill::config::{Sink as Configured, Span, Target};
+use feedmill::store::outbox::{SinkWish, Start};
+use futures_util::StreamExt;
+use redis::AsyncCommands;
+use serde_json::Value;
+
+use super::targets::{drain, read};
+use crate::archive::service;
+
+/// A connection to the server, and its address.
+async fn redis_server() -> Option<(redis::aio::MultiplexedConnection, String)> {
+    let url = service("FEEDMILL_TEST_REDIS", "a Redis server")?;
+    let client = redis::Client::open(url.as_str()).unwrap();
+    Some((client.get_multiplexed_async_connection().await.unwrap(), url))
+}
+
+/// A name that no other test has.
+fn own(word: &str) -> String {
+    format!("{word}-{}", feedmill::model::new_uuid(feedmill::model::Ts::from_ms(1)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
+    let Some((mut redis, url)) = redis_server().await else { return };
+    let world = read(3, 4).await;
+    let prefix = format!("{}:", own("rss"));
+    let timeout = Span::seconds(10);
+    let target = || {
+        let (url, prefix) = (url.clone().into(), prefix.clone());
+        Configured::new(Target::Redis { url, prefix, timeout })
+    };
+    drain(&world, "redis", target()).await;
+    let articles = world.store.totals().await.unwrap().articles as usize;
+    let index: BTreeMap<String, f64> = redis
+        .zrange_withscores::<_, Vec<(String, f64)>>(
+            format!("{prefix}article_canonical_index"),
+            0,
+            -1,
+        )
+        .await
+        .unwrap()
+        .into_iter()
+        .collect();
+    assert_eq!(index.len(), articles);
+    let attempted: BTreeSet<String> =
+        redis.smembers(format!("{prefix}canonical_attempted")).await.unwrap();
+    assert_eq!(attempted, index.keys().cloned().collect());
+    for uid in index.keys() {
+        let key = format!("{prefix}article_canonical:{uid}");
+        let kept: BTreeMap<String, String> = redis.hgetall(&key).await.unwrap();
+        let story = world.newsroom.story(&kept["url"]).unwrap();
+        assert_eq!((&kept["uid"], kept["status"].as_str()), (uid, "success"));
+        assert_eq!(kept["clean_text"], story.text);
+        assert_eq!(kept["text_len"], story.text.chars().count().to_string());
+        assert!(kept["raw_len"].parse::<usize>().unwrap() > story.text.len());
+        let left: i64 = redis.ttl(&key).await.unwrap();
+        assert!(left > 0, "{left}");
+        let of: bool = redis
+            .sismember(format!("{prefix}articles_by_category:{}", kept["category"]), uid)
+            .await
+            .unwrap();
+        assert!(of, "{uid} is in {}", kept["category"]);
+    }
+    let links: BTreeSet<String> =
+        redis.smembers(format!("{prefix}category_links:uncategorized")).await.unwrap();
+    assert!(!links.is_empty());
+    // Again, from the beginning: nothing is there twice.
+    world.store.wish("redis", SinkWish::Replay(Start::Beginning)).await.unwrap();
+    drain(&world, "redis", target()).await;
+    let again: usize = redis.zcard(format!("{prefix}article_canonical_index")).await.unwrap();
+    assert_eq!(again, articles);
+    // Old members go as soon as something comes to the same key.
+    let old = format!("{prefix}category_links:uncategorized");
+    let _: () = redis.sadd(&old, "https://old.example/").await.unwrap();
+    let _: () = redis.zadd(format!("{old}:at"), "https://old.example/", 1).await.unwrap();
+    world.store.wish("redis", SinkWish::Replay(Start::Beginning)).await.unwrap();
+    drain(&world, "redis", target()).await;
+    let there: bool = redis.sismember(&old, "https://old.example/").await.unwrap();
+    assert!(!there, "its time was over");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_stream_has_every_event_once_in_order() {
+    let Some((mut redis, url)) = redis_server().await else { return };
+    let world = read(2, 4).await;
+    let key = own("events");
+    let target = || {
+        let (url, key) = (url.clone().into(), key.clone());
+        let stream = Target::RedisStream { url, key, max_len: 0, timeout: Span::seconds(10) };
+        Configured { batch: 7, ..Configured::new(stream) }
+    };
+    for _ in 0..2 {
+        drain(&world, "stream", target()).await;
+        world.store.wish("stream", SinkWish::Replay(Start::Beginning)).await.unwrap();
+    }
+    let entries: Vec<(String, Vec<(String, String)>)> =
+        redis::cmd("XRANGE").arg(&key).arg("-").arg("+").query_async(&mut redis).await.unwrap();
+    let events = world.store.events_after(0, 10_000).await.unwrap();
+    let ids: Vec<String> = entries.iter().map(|(id, _)| id.clone()).collect();
+    let wanted: Vec<String> = events.iter().map(|event| format!("{}-0", event.seq)).collect();
+    assert_eq!(ids, wanted);
+    let data = &entries[0].1.iter().find(|(name, _)| name == "data").unwrap().1;
+    let line: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(line["event"]["seq"], events[0].seq);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_has_every_event_once_on_the_subject_of_its_kind() {
+    let Some(url) = service("FEEDMILL_TEST_NATS", "a NATS server with JetStream") else { return };
+    let world = read(2, 4).await;
+    let name = own("nats");
+    let target = || {
+        let nats = Target::Nats {
+            url: url.clone().into(),
+            stream: name.clone(),
+            subject: name.clone(),
+            timeout: Span::seconds(10),
+        };
+        Configured { batch: 7, ..Configured::new(nats) }
+    };
+    for _ in 0..2 {
+        drain(&world, "nats", target()).await;
+        world.store.wish("nats", SinkWish::Replay(Start::Beginning)).await.unwrap();
+    }
+    let context = async_nats::jetstream::new(async_nats::connect(&url).await.unwrap());
+    let stream = context.get_stream(&name).await.unwrap();
+    let config = pull::Config { deliver_policy: DeliverPolicy::All, ..pull::Config::default() };
+    let consumer = stream.create_consumer(config).await.unwrap();
+    let events = world.store.events_after(0, 10_000).await.unwrap();
+    let messages = consumer.fetch().max_messages(10_000).messages().await.unwrap();
+    let messages: Vec<_> = messages.map(Result::unwrap).collect().await;
+    assert_eq!(messages.len(), events.len());
+    for (message, event) in messages.iter().zip(&events) {
+        assert_eq!(message.subject.as_str(), format!("{name}.{}", event.kind));
+        let line: Value = serde_json::from_slice(&message.payload).unwrap();
+        assert_eq!(line["event"]["seq"], event.seq);
+    }
+}

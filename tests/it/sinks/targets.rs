@@ -1,0 +1,235 @@
+//! Each sink against its target, or a strict stand-in for it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use feedmill::app::deliver;
+use feedmill::config::{EsLayout, Sink as Configured, Target};
+use feedmill::progress::Progress;
+use feedmill::sinks::Pump;
+use feedmill::store::ArticleFilter;
+use feedmill::store::outbox::Start;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::cluster::Cluster;
+use super::listener::{Answer, Listener};
+use crate::support::World;
+
+/// A world in which everything was read.
+pub(super) async fn read(publishers: usize, stories: usize) -> World {
+    let world = World::new(publishers, stories).await;
+    world.follow().await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
+    world
+}
+
+/// A sink of the configuration, at work until `stop`.
+fn pump(world: &World, name: &str, target: Configured, stop: &CancellationToken) -> Pump {
+    let mut config = world.config.clone();
+    config.sinks = [(name.to_owned(), target)].into();
+    let (sink, terms) = deliver::sink(name, &config, &world.clock, &world.store).unwrap().unwrap();
+    Pump {
+        name: name.into(),
+        who: "test".into(),
+        hold: std::time::Duration::from_hours(24 * 365),
+        renew: std::time::Duration::from_secs(20),
+        sink,
+        terms,
+        store: Arc::clone(&world.store),
+        progress: Arc::new(Progress::default()),
+        stop: stop.clone(),
+    }
+}
+
+/// Delivers what is there, and ends.
+pub(super) async fn drain(world: &World, name: &str, target: Configured) {
+    let stop = CancellationToken::new();
+    stop.cancel();
+    pump(world, name, target, &stop).run().await;
+}
+
+async fn cursor(world: &World, name: &str) -> (i64, u64, Option<String>) {
+    let sink = world.store.open_sink(name, Start::Now).await.unwrap();
+    (sink.cursor.seq, sink.dead_letters, sink.last_error)
+}
+
+async fn last_event(world: &World) -> i64 {
+    world.store.log_ends(0).await.unwrap().last
+}
+
+/// Waits until a sink has everything.
+async fn arrived(world: &World, name: &str) {
+    let all = async {
+        while cursor(world, name).await.0 < last_event(world).await {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let done = tokio::time::timeout(crate::support::LIMIT, all).await;
+    assert!(done.is_ok(), "{name}: {:?}", cursor(world, name).await);
+}
+
+fn cluster(url: &str, layout: EsLayout) -> Configured {
+    let mut sink = Configured::new(Target::elasticsearch(url.to_owned().into()));
+    if let Target::Elasticsearch { layout: it, .. } = &mut sink.target {
+        *it = layout;
+    }
+    sink.batch = 20;
+    sink
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn raw_content_is_as_north_cloud_reads_it() {
+    let world = read(3, 5).await;
+    let cluster_ = Cluster::new().await;
+    let target = cluster(&cluster_.listener.url, EsLayout::RawContent);
+    drain(&world, "es", target.clone()).await;
+    assert_eq!(cursor(&world, "es").await, (last_event(&world).await, 0, None));
+    let articles = world
+        .store
+        .articles(ArticleFilter { limit: 1000, ..ArticleFilter::default() })
+        .await
+        .unwrap();
+    let kept = cluster_.state.lock().unwrap().documents.clone();
+    assert_eq!(kept.len(), articles.len());
+    for ((index, id), (_, document)) in &kept {
+        assert!(index.ends_with("_raw_content") && !index.contains('.'), "{index}");
+        assert_eq!(document["id"], *id);
+        assert_eq!(document["classification_status"], "pending");
+        let story = world.newsroom.story(document["url"].as_str().unwrap()).unwrap();
+        assert_eq!(document["raw_text"], story.text);
+        let words = story.text.split_whitespace().count();
+        assert_eq!(document["word_count"], words);
+        assert!(document["raw_html"].as_str().is_some_and(|html| html.contains("<p>")));
+    }
+    // Again, from the beginning: nothing is written twice.
+    let before = cluster_.state.lock().unwrap().writes.clone();
+    let again = feedmill::store::outbox::SinkWish::Replay(Start::Beginning);
+    world.store.wish("es", again).await.unwrap();
+    drain(&world, "es", target).await;
+    assert_eq!(cluster_.state.lock().unwrap().writes, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_is_busy_small_or_old_gets_everything() {
+    let world = read(3, 5).await;
+    let articles = world.store.totals().await.unwrap().articles as usize;
+    for trouble in ["busy", "small", "old", "cut"] {
+        let cluster_ = Cluster::new().await;
+        {
+            let mut state = cluster_.state.lock().unwrap();
+            match trouble {
+                "busy" => state.busy = 5,
+                "small" => state.limit = 20_000,
+                "old" => state.old = true,
+                _ => state.cut = 1,
+            }
+        }
+        let name = format!("es-{trouble}");
+        let mut target = cluster(&cluster_.listener.url, EsLayout::Articles);
+        if let Target::Elasticsearch { gzip, .. } = &mut target.target {
+            *gzip = trouble != "small";
+        }
+        let stop = CancellationToken::new();
+        let running = TaskTracker::new().spawn(pump(&world, &name, target, &stop).run());
+        arrived(&world, &name).await;
+        stop.cancel();
+        running.await.unwrap();
+        assert_eq!(cluster_.documents("articles").len(), articles, "{trouble}");
+        assert_eq!(cursor(&world, &name).await.1, 0, "{trouble}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_is_signed_and_comes_once_per_event() {
+    let world = read(2, 4).await;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let listener = Listener::new(move |asked| {
+        let body: Value = serde_json::from_slice(&asked.body).unwrap();
+        match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => Answer::With(503, "retry-after: 1\r\n", "later".into()),
+            _ if body["type"] == "entry.new" && body["data"]["event"]["seq"] == 3 => {
+                Answer::With(422, "", "not that one".into())
+            }
+            _ => Answer::With(204, "", String::new()),
+        }
+    })
+    .await;
+    let mut target = Configured::new(Target::webhook(listener.url.clone().into()));
+    if let Target::Webhook { secret, .. } = &mut target.target {
+        *secret = "whsec_c2VjcmV0".to_owned().into();
+    }
+    let stop = CancellationToken::new();
+    let running = TaskTracker::new().spawn(pump(&world, "hook", target, &stop).run());
+    arrived(&world, "hook").await;
+    stop.cancel();
+    running.await.unwrap();
+    let asked = listener.asked();
+    let mut taken: Vec<&str> = Vec::new();
+    for (at, asked) in asked.iter().enumerate() {
+        let (id, time) = (asked.header("webhook-id").unwrap(), asked.header("webhook-timestamp"));
+        assert!(time.is_some() && asked.header("webhook-signature").unwrap().starts_with("v1,"));
+        let body: Value = serde_json::from_slice(&asked.body).unwrap();
+        assert_eq!(id, format!("feedmill-{}", body["data"]["event"]["seq"]));
+        assert_eq!(body["type"], body["data"]["event"]["kind"]);
+        if at > 0 {
+            taken.push(id);
+        }
+    }
+    let distinct: BTreeSet<&str> = taken.iter().copied().collect();
+    assert_eq!(distinct.len(), taken.len(), "what arrived does not come again");
+    let events = world.store.events_after(0, 10_000).await.unwrap();
+    assert_eq!(distinct.len(), events.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_next_door_needs_the_operators_word() {
+    let mut world = read(1, 2).await;
+    let listener = Listener::new(|_| Answer::With(200, "", String::new())).await;
+    world.config.fetch.allow_networks.clear();
+    drain(&world, "hook", Configured::new(Target::webhook(listener.url.clone().into()))).await;
+    let (seq, _, error) = cursor(&world, "hook").await;
+    assert_eq!(seq, 0);
+    assert!(error.unwrap().contains("private"), "it says why");
+    assert_eq!(listener.asked().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn newsfed_finds_its_files() {
+    let world = read(2, 4).await;
+    let dir = world.dir().join("news");
+    let target = || Configured::new(Target::Files { dir: dir.clone() });
+    drain(&world, "files", target()).await;
+    let items = items(&dir);
+    let stories = world.newsroom.published_count(i64::MAX);
+    assert_eq!(items.len(), stories, "what a feed and a page tell is one item");
+    for item in &items {
+        let id = item["id"].as_str().unwrap();
+        assert_eq!(uuid::Uuid::parse_str(id).unwrap().get_version_num(), 4);
+        for name in ["title", "summary", "url", "published_at", "discovered_at"] {
+            assert!(item[name].as_str().is_some(), "{name} of {item}");
+        }
+        assert!(item["authors"].is_array() && item["pinned_at"].is_null());
+    }
+    // What its reader pinned stays pinned.
+    let path = dir.join(format!("{}.json", items[0]["id"].as_str().unwrap()));
+    let mut pinned = items[0].clone();
+    pinned["pinned_at"] = json!("2026-11-15T00:00:00Z");
+    std::fs::write(&path, pinned.to_string()).unwrap();
+    let again = feedmill::store::outbox::SinkWish::Replay(Start::Beginning);
+    world.store.wish("files", again).await.unwrap();
+    drain(&world, "files", target()).await;
+    let kept: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(kept, pinned);
+}
+
+fn items(dir: &Path) -> Vec<Value> {
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|end| end == "json"));
+    files.map(|path| serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()).collect()
+}
