@@ -59,8 +59,7 @@ fn schema() -> Result<Type, ParquetError> {
             Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
             Kind::Number => (Physical::INT64, None),
             Kind::Time => {
-                let time =
-                    LogicalType::Timestamp { is_adjusted_to_u_t_c: true, unit: TimeUnit::MILLIS };
+                let time = LogicalType::timestamp(true, TimeUnit::MILLIS);
                 (Physical::INT64, Some(time))
             }
         };
