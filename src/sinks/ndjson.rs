@@ -325,8 +325,9 @@ mod tests {
         for seq in 0..6 {
             state = take(&mut sink, &[item(seq, 0)]).await;
         }
-        take(&mut sink, &[item(6, DAY)]).await;
-        // A crash: the cursor of before is taken up.
+        // A crash after writing and before the cursor was saved: what was prepared is taken up.
+        let state = sink.prepare(&[item(6, DAY)]).unwrap().unwrap_or(state);
+        sink.deliver(&[item(6, DAY)]).await.unwrap();
         let mut sink = Ndjson::new(settings);
         sink.resume(&state).await.unwrap();
         take(&mut sink, &[item(6, DAY)]).await;
@@ -352,6 +353,6 @@ mod tests {
         assert_eq!(lines, (0..10).collect::<Vec<_>>());
         let packed = files.iter().filter(|path| path.extension().is_some_and(|end| end == "gz"));
         assert!(packed.count() >= 3, "{files:?}");
-        assert!(files.len() > 4, "{files:?}");
+        assert!(files.len() >= 4, "{files:?}");
     }
 }

@@ -18,6 +18,8 @@ const KILLS: u64 = 20;
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedmill"));
     for name in [
+        "FEEDMILL_TEST_ELASTICSEARCH",
+        "FEEDMILL_TEST_NATS",
         "FEEDMILL_TEST_POSTGRES",
         "FEEDMILL_TEST_REDIS",
         "FEEDMILL_TEST_S3",

@@ -149,7 +149,7 @@ async fn a_source_manager_is_followed_and_others_are_left_alone() {
 }
 
 /// A server of its own; it ends with the test.
-struct Redis {
+pub(crate) struct Redis {
     server: Child,
     port: u16,
     _dir: tempfile::TempDir,
@@ -159,7 +159,7 @@ const PASSWORD: &str = "hunt@er";
 
 impl Redis {
     /// Nothing when `FEEDMILL_TEST_REDIS` is `off`.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         if std::env::var("FEEDMILL_TEST_REDIS").is_ok_and(|said| said == "off") {
             return None;
         }
@@ -182,6 +182,11 @@ impl Redis {
             thread::sleep(Duration::from_millis(10));
         }
         Some(redis)
+    }
+
+    /// Its address, with the password.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://:hunt%40er@127.0.0.1:{}/0", self.port)
     }
 
     fn tell(&self, commands: &str) {

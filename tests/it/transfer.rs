@@ -58,6 +58,7 @@ pub(crate) async fn filled() -> World {
          INSERT INTO article_revision
            SELECT row, 1, 9, content_hash, fetch_id, 3, 2, 1, '{}', x'28b52ffd' FROM article LIMIT 2;
          INSERT INTO discovery VALUES(77, '{}');
+         INSERT INTO dead_letter VALUES('ndjson', 3, 5, 2, 0, 'refused', 'why not');
          UPDATE article SET simhash = -9223372036854775808 WHERE row = 1;
          INSERT INTO source(uuid, name, url, spec, created_at) VALUES('u', 'gone', 'x', '{}', 1);
          DELETE FROM source WHERE name = 'gone'",

@@ -295,7 +295,7 @@ fn wrong_values_name_key_place_and_what_is_wanted() {
         ),
         (
             "[sinks.mine]\nkind = 'x'",
-            "`sinks.mine` in feedmill.toml line 2 cannot be used: unknown variant `x`, expected `ndjson`",
+            "`sinks.mine` in feedmill.toml line 2 cannot be used: unknown variant `x`, expected one of `ndjson`, `files`, `stdout`, `elasticsearch`, `webhook`, `redis`, `redis_stream`, `nats`",
         ),
         (
             "[database]\nurl = ['hunter2']",

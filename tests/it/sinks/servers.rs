@@ -1,6 +1,10 @@
-//! Sinks against real servers, which `FEEDMILL_TEST_REDIS` and `FEEDMILL_TEST_NATS` name.
+//! Sinks against real servers; `FEEDMILL_TEST_NATS` names the program of one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use feedmill::config::{Sink as Configured, Span, Target};
@@ -11,12 +15,49 @@ use serde_json::Value;
 
 use super::targets::{drain, read};
 use crate::archive::service;
+use crate::lists::Redis;
+use crate::support::LIMIT;
 
-/// A connection to the server, and its address.
-async fn redis_server() -> Option<(redis::aio::MultiplexedConnection, String)> {
-    let url = service("FEEDMILL_TEST_REDIS", "a Redis server")?;
+/// A server, a connection to it, and its address.
+async fn redis_server() -> Option<(Redis, redis::aio::MultiplexedConnection, String)> {
+    let server = Redis::start()?;
+    let url = server.url();
     let client = redis::Client::open(url.as_str()).unwrap();
-    Some((client.get_multiplexed_async_connection().await.unwrap(), url))
+    Some((server, client.get_multiplexed_async_connection().await.unwrap(), url))
+}
+
+/// A server of its own; it ends with the test.
+struct NatsServer {
+    server: Child,
+    url: String,
+    _dir: tempfile::TempDir,
+}
+
+impl NatsServer {
+    fn start() -> Option<Self> {
+        let program = service("FEEDMILL_TEST_NATS", "the program nats-server")?;
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = Command::new(program)
+            .args(["-js", "-a", "127.0.0.1", "-p", &port.to_string(), "-sd"])
+            .arg(dir.path())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed() < LIMIT, "nats-server does not start");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Some(Self { server, url: format!("nats://127.0.0.1:{port}"), _dir: dir })
+    }
+}
+
+impl Drop for NatsServer {
+    fn drop(&mut self) {
+        drop(self.server.kill());
+        drop(self.server.wait());
+    }
 }
 
 /// A name that no other test has.
@@ -26,7 +67,7 @@ fn own(word: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
-    let Some((mut redis, url)) = redis_server().await else { return };
+    let Some((_server, mut redis, url)) = redis_server().await else { return };
     let world = read(3, 4).await;
     let prefix = format!("{}:", own("rss"));
     let timeout = Span::seconds(10);
@@ -66,16 +107,17 @@ async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
             .unwrap();
         assert!(of, "{uid} is in {}", kept["category"]);
     }
-    let links: BTreeSet<String> =
-        redis.smembers(format!("{prefix}category_links:uncategorized")).await.unwrap();
-    assert!(!links.is_empty());
+    let sources = world.store.sources().await.unwrap();
+    let category = sources[0].spec.category.clone().unwrap_or_else(|| "uncategorized".to_owned());
+    let old = format!("{prefix}category_links:{category}");
+    let links: BTreeSet<String> = redis.smembers(&old).await.unwrap();
+    assert!(!links.is_empty(), "{category}");
     // Again, from the beginning: nothing is there twice.
     world.store.wish("redis", SinkWish::Replay(Start::Beginning)).await.unwrap();
     drain(&world, "redis", target()).await;
     let again: usize = redis.zcard(format!("{prefix}article_canonical_index")).await.unwrap();
     assert_eq!(again, articles);
     // Old members go as soon as something comes to the same key.
-    let old = format!("{prefix}category_links:uncategorized");
     let _: () = redis.sadd(&old, "https://old.example/").await.unwrap();
     let _: () = redis.zadd(format!("{old}:at"), "https://old.example/", 1).await.unwrap();
     world.store.wish("redis", SinkWish::Replay(Start::Beginning)).await.unwrap();
@@ -86,7 +128,7 @@ async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_stream_has_every_event_once_in_order() {
-    let Some((mut redis, url)) = redis_server().await else { return };
+    let Some((_server, mut redis, url)) = redis_server().await else { return };
     let world = read(2, 4).await;
     let key = own("events");
     let target = || {
@@ -111,7 +153,8 @@ async fn a_redis_stream_has_every_event_once_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nats_has_every_event_once_on_the_subject_of_its_kind() {
-    let Some(url) = service("FEEDMILL_TEST_NATS", "a NATS server with JetStream") else { return };
+    let Some(server) = NatsServer::start() else { return };
+    let url = server.url.clone();
     let world = read(2, 4).await;
     let name = own("nats");
     let target = || {
