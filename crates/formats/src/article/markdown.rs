@@ -291,6 +291,9 @@ impl Writer<'_> {
         }
         self.line("\n");
         self.out.push_str(&fence);
+        // A fence ends its block only when nothing follows in its line, such as the end of emphasis.
+        self.line("\n");
+        self.at = At::Line;
     }
 
     /// Code within a line, where a backslash is itself and escapes nothing.
@@ -431,6 +434,14 @@ mod tests {
         );
         assert_eq!(md("<img src=/a alt='[b] <i>'>"), "![\\[b\\] \\<i>](https://example.com/a)");
         assert_eq!(md(""), "");
+    }
+
+    #[test]
+    fn nothing_follows_a_fence_in_its_line() {
+        let text = md("<p>So:</p><em><pre>&lt;script></pre></em><em><pre>x</pre></em> and more");
+        let fences = text.lines().filter(|line| line.starts_with("```"));
+        assert_eq!(fences.collect::<Vec<_>>(), ["```"; 4], "{text}");
+        assert!(text.ends_with("and more"), "{text}");
     }
 
     #[test]
