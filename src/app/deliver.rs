@@ -213,13 +213,16 @@ pub(super) fn pumps(
     progress: &Arc<Progress>,
     stop: &CancellationToken,
 ) -> Result<Vec<Pump>, AppError> {
+    // One engine runs on a directory, so the one that takes its place after a crash is the same.
     let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let dir = std::path::absolute(&config.data_dir).unwrap_or_else(|_| config.data_dir.clone());
+    let who = format!("{node}:{}", dir.display());
     let mut pumps = Vec::new();
     for name in config.sinks.keys() {
         let Some((sink, terms)) = sink(name, config, clock, store)? else { continue };
         pumps.push(Pump {
             name: cursor_name(config, name),
-            who: format!("{node}:{}", std::process::id()),
+            who: who.clone(),
             hold: lease(config, clock),
             renew: config.fetch.task_timeout.duration() / 2,
             sink,
