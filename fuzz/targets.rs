@@ -222,7 +222,7 @@ fn prose(markdown: &str) -> Vec<String> {
         let bare =
             line.trim_start_matches(['>', ' ', '-', '.']).trim_start_matches(char::is_numeric);
         let bare = bare.trim_start_matches(['.', ' ']);
-        let ticks = bare.len() - bare.trim_start_matches('`').len();
+        let ticks = ticks(bare);
         match fence {
             Some(open) if ticks == open && bare.len() == ticks => fence = None,
             Some(_) => {}
@@ -233,22 +233,42 @@ fn prose(markdown: &str) -> Vec<String> {
     lines
 }
 
-/// A line without what stands between equal runs of backticks.
+/// A line without its code, which stands between equal runs of backticks. A backslash before the
+/// first run takes one backtick out of it; within the code it means nothing.
 fn without_spans(line: &str) -> String {
     let (mut out, mut rest) = (String::new(), line);
-    while let Some(at) = rest.find('`') {
+    while let Some(at) = rest.find(['`', '\\']) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        let ticks = from.len() - from.trim_start_matches('`').len();
-        let (mark, after) = from.split_at(ticks);
-        let escaped = before.ends_with('\\');
-        match after.find(mark).filter(|_| !escaped) {
-            Some(end) => rest = after.get(end + ticks..).unwrap_or_default(),
-            None => {
-                out.push_str(mark);
-                rest = after;
-            }
+        let ticks = ticks(from);
+        let end = if ticks == 0 {
+            from.chars().take(2).map(char::len_utf8).sum()
+        } else {
+            ticks + from.get(ticks..).and_then(|code| closing(code, ticks)).unwrap_or_default()
+        };
+        let (mark, after) = from.split_at(end);
+        if end == ticks || ticks == 0 {
+            out.push_str(mark);
         }
+        rest = after;
     }
     out + rest
+}
+
+/// Where the code ends that a run of this many backticks opened, its closing run included.
+fn closing(code: &str, open: usize) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += code.get(at..)?.find('`')?;
+        let run = ticks(code.get(at..)?);
+        at += run;
+        if run == open {
+            return Some(at);
+        }
+    }
+}
+
+/// How many backticks a text starts with.
+fn ticks(text: &str) -> usize {
+    text.len() - text.trim_start_matches('`').len()
 }

@@ -300,7 +300,8 @@ impl Writer<'_> {
     fn span(&mut self, id: Id) {
         let text = self.tree.text_as_is(id);
         let code = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if text.starts_with(char::is_whitespace) {
+        // Two runs of backticks side by side would be read as one.
+        if text.starts_with(char::is_whitespace) || self.out.ends_with('`') {
             self.space();
         }
         if !code.is_empty() {
@@ -452,6 +453,8 @@ mod tests {
             "`` ` `` or ```a``b```"
         );
         assert_eq!(md("<pre>a\n````\nb</pre>"), "`````\na\n````\nb\n`````");
+        assert_eq!(md("<p><code>a</code><code>b</code>"), "`a` `b`");
+        assert_eq!(md("<pre>a</pre><p><code>b</code>"), "```\na\n```\n\n`b`");
     }
 
     #[test]

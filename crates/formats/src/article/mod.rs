@@ -273,7 +273,8 @@ pub fn extract(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extract
     let pointed = (parts.as_ref(), facts.title.as_str());
     let (why, method) = choose(&reading, &sheet, &verdict, pointed, evidence);
     let body = find(&reading, &sheet, &verdict, (&why, method), evidence);
-    let text = body.paragraphs.join("\n\n");
+    // Code at the very start may be indented.
+    let text = body.paragraphs.join("\n\n").trim().to_owned();
     let count = words(&text).count();
     let refused = gates::refuse(
         html,
