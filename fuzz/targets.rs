@@ -219,9 +219,8 @@ fn assert_web_only(markdown: &str) {
 fn prose(markdown: &str) -> Vec<String> {
     let (mut fence, mut lines) = (None, Vec::new());
     for line in markdown.lines() {
-        let bare =
-            line.trim_start_matches(['>', ' ', '-', '.']).trim_start_matches(char::is_numeric);
-        let bare = bare.trim_start_matches(['.', ' ']);
+        // Quotes and items can stand in each other.
+        let bare = line.trim_start_matches(|c: char| c.is_numeric() || ">-. ".contains(c));
         let ticks = ticks(bare);
         match fence {
             Some(open) if ticks == open && bare.len() == ticks => fence = None,
