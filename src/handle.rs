@@ -7,7 +7,7 @@
 mod article;
 mod feed;
 mod identity;
-mod listing;
+pub mod listing;
 mod moved;
 mod poll;
 pub mod probe;

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use feedmill_formats::charset::{self, Markup};
 use feedmill_formats::decode;
 use feedmill_formats::discover::{Candidate, How};
 use feedmill_formats::feed::{self, Entry};
@@ -22,6 +23,7 @@ use crate::config::Config;
 use crate::fetch::{Client, Guard};
 use crate::frontier::{HostFilter, HostPatch, queue_key};
 use crate::handle::House;
+use crate::handle::listing::{self, Preview};
 use crate::handle::probe::{self, Search, Seen};
 use crate::model::{
     Discovery, Exchange, Kind, NewSource, NewTask, Origin, Source, SourceId, Ts, Validators,
@@ -42,6 +44,8 @@ pub struct Look {
     pub answers: Vec<Exchange>,
     /// The newest entries of the feed.
     pub newest: Vec<Entry>,
+    /// What the page itself would bring, read for articles; or why it cannot be read so.
+    pub page: Option<Result<Preview, String>>,
     /// What robots.txt says about uses of the site's texts.
     pub rights: Rights,
     /// Publication times in the feed, oldest first.
@@ -161,6 +165,11 @@ impl Scout {
         let is_start = matches!(asked.how, How::Itself | How::Redirect);
         let content_type = answer.headers.get("content-type");
         let seen = Seen::of(&body, content_type, &links, &url, is_start);
+        if is_start && matches!(seen, Seen::Page(_)) {
+            let page = charset::decode(&body, content_type, Markup::Html).text;
+            let (at, served) = (self.clock.now(), url.as_str());
+            look.page = Some(listing::preview(&whose.spec, &page, served, at, &self.house));
+        }
         if matches!(seen, Seen::Feed { .. }) && look.newest.is_empty() {
             (look.newest, look.times) = newest(&body, content_type, &url);
         }

@@ -12,14 +12,15 @@ use std::time::Duration;
 use feedmill_formats::article::{Link, Links, Selector};
 use feedmill_formats::url::{self as web, Url};
 use feedmill_formats::walk::{self, Looks, Patterns};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::feed::found;
 use super::poll::{self, Brought, EXHAUSTED, Polled, went_well};
 use super::{Carried, House, article, unchanged};
 use crate::model::{
-    Ask, Code, Kind, Known, Lease, NewTask, Next, Origin, Outcome, Outside, Refetch, Response, Ts,
-    UrlHash, Validators, Website,
+    Ask, Code, Kind, Known, Lease, NewSource, NewTask, Next, Origin, Outcome, Outside, Refetch,
+    Response, Ts, UrlHash, Validators, Website,
 };
 
 /// Articles that are taken of a list that was never read, or not for so long.
@@ -28,6 +29,9 @@ const FIRST_TIME: (usize, Duration) = (20, Duration::from_hours(15 * 24));
 const DAY: Duration = Duration::from_hours(24);
 /// Hosts outside that are noted of one page.
 const MAX_OUTSIDE: usize = 100;
+
+/// Addresses that a preview shows.
+const PREVIEWED: usize = 3;
 
 /// How far the spider walks.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +91,53 @@ struct Lead {
     /// Whether it is a later page of the same list, or one of another day.
     is_later: bool,
     in_frame: bool,
+}
+
+/// What a page would bring, were it read for articles.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Preview {
+    /// Links that are taken for articles.
+    pub articles: usize,
+    /// How most of their addresses are spelled.
+    pub pattern: Option<String>,
+    /// The first of them.
+    pub samples: Vec<String>,
+}
+
+/// Looks at a page as the source to be would have it read: by its selector, its patterns, or the
+/// spelling of addresses.
+///
+/// # Errors
+/// What is wrong with a selector or a pattern, or with the page.
+pub fn preview(
+    spec: &NewSource,
+    html: &str,
+    url: &str,
+    at: Ts,
+    house: &House,
+) -> Result<Preview, String> {
+    let links = Links::read(html, url, &house.robots_agent).map_err(|error| error.to_string())?;
+    let patterns = Patterns::new(&spec.article_url_patterns)?;
+    let rules = walk::Rules { patterns: &patterns, max_page: house.spider.max_page_number, at };
+    let host = web::parse(url).map(|url| web::host(&url)).unwrap_or_default();
+    let lead = |link: Link| Lead::new(walk::tidied(&link.url), link.in_frame, &host, house);
+    let leads = match &spec.website {
+        Some(Website::List { article_selector, .. }) => {
+            let selector = article_selector.parse::<Selector>();
+            let selector = selector.map_err(|error| format!("{article_selector}: {error}"))?;
+            once(links.picked(&selector).into_iter().map(lead))
+        }
+        _ => {
+            let looks = |lead: &Lead| matches!(walk::judge(&lead.url, &rules), Looks::Article(_));
+            once(links.all().into_iter().filter(|link| link.follow).map(lead).filter(looks))
+        }
+    };
+    let own: Vec<Url> = leads.into_iter().filter(|lead| lead.is_own).map(|lead| lead.url).collect();
+    Ok(Preview {
+        articles: own.len(),
+        pattern: walk::shape(&own).map(|(pattern, _)| pattern),
+        samples: own.iter().take(PREVIEWED).map(Url::to_string).collect(),
+    })
 }
 
 /// How an operator describes the list that a task is a page of.

@@ -215,7 +215,9 @@ pub(super) fn channels(new: &NewSource, source: SourceId, discover: bool) -> Vec
     if discover && new.seeks_channels() {
         return vec![channel(Kind::Probe, &new.url)];
     }
-    let feeds = new.feed_urls.iter().map(|url| channel(Kind::Feed, url));
+    // Who only has its site walked keeps the feeds that it names for another day.
+    let polls = new.ingestion_mode != IngestionMode::Spider;
+    let feeds = new.feed_urls.iter().filter(|_| polls).map(|url| channel(Kind::Feed, url));
     let sitemaps = new.sitemap_urls.iter().map(|url| channel(Kind::Sitemap, url));
     let home = match (&new.website, new.ingestion_mode) {
         (Some(Website::Direct), _) => Some(Kind::Article),

@@ -265,6 +265,7 @@ macro_rules! contract {
                 names_are_unique,
                 how_a_source_is_asked_can_be_changed,
                 what_a_source_says_of_its_channels_can_be_changed,
+                a_source_that_is_only_walked_is_not_polled,
                 a_source_may_come_in_disabled_or_later,
                 disabling_parks_and_enabling_resumes,
                 an_heir_takes_over,

@@ -6,6 +6,8 @@
 //! turn in circles. Nothing here reads a page, and a wrong guess does no harm: what a page really is
 //! shows when it is read.
 
+use std::collections::BTreeMap;
+
 use regex::{RegexSet, RegexSetBuilder};
 
 use crate::date::Ts;
@@ -169,6 +171,32 @@ pub fn page_number(url: &Url) -> Option<u32> {
 pub fn is_dated_list(url: &Url) -> bool {
     let parts = Parts::of(url);
     parts.article().is_none() && !parts.years().is_empty()
+}
+
+/// The spelling that most of these addresses share, with how many have it: numbers are `{n}`, headlines
+/// `{slug}`.
+#[must_use]
+pub fn shape<'a>(urls: impl IntoIterator<Item = &'a Url>) -> Option<(String, usize)> {
+    let mut shapes: BTreeMap<String, usize> = BTreeMap::new();
+    for url in urls {
+        let segments = url.path_segments().into_iter().flatten().map(segment_shape);
+        *shapes.entry(format!("/{}", segments.collect::<Vec<_>>().join("/"))).or_default() += 1;
+    }
+    shapes.into_iter().max_by_key(|(_, count)| *count)
+}
+
+fn segment_shape(segment: &str) -> String {
+    let (stem, end) = segment
+        .rsplit_once('.')
+        .map_or((segment, ""), |(stem, _)| (stem, segment.get(stem.len()..).unwrap_or_default()));
+    let is_number = !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number {
+        format!("{{n}}{end}")
+    } else if stem.split(['-', '_']).count() >= WORDS || stem.len() >= SHORT {
+        format!("{{slug}}{end}")
+    } else {
+        segment.to_owned()
+    }
 }
 
 fn is_one(words: &str, word: &str) -> bool {
@@ -370,6 +398,17 @@ mod tests {
             &url::parse(address).unwrap(),
             &Rules { patterns: &patterns, max_page: 100, at: now() },
         )
+    }
+
+    #[test]
+    fn most_addresses_give_the_shape() {
+        let urls = ["/2026/11/16/storm-hits-the-coast", "/2026/11/15/a-quiet-day-at-sea", "/about"];
+        let urls = urls.map(|path| url::parse(&format!("https://e.example{path}")).unwrap());
+        assert_eq!(shape(&urls), Some(("/{n}/{n}/{n}/{slug}".to_owned(), 2)));
+        let urls = ["/news/12.html", "/news/13.html"];
+        let urls = urls.map(|path| url::parse(&format!("https://e.example{path}")).unwrap());
+        assert_eq!(shape(&urls), Some(("/news/{n}.html".to_owned(), 2)));
+        assert_eq!(shape(&[]), None);
     }
 
     #[test]

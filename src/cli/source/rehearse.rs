@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use feedmill_formats::discover::How;
 use feedmill_formats::rights::Rights;
 use feedmill_formats::url::{self as web, KeyRules};
 use futures_util::{StreamExt as _, stream};
@@ -17,6 +18,7 @@ use super::add;
 use crate::app;
 use crate::app::discover::{Look, Scout};
 use crate::config::Config;
+use crate::handle::listing::Preview;
 use crate::model::{FoundChannel, NewSource, Source, Tried, Ts};
 
 /// Hosts that are looked at together.
@@ -34,6 +36,10 @@ struct Row {
     found: Vec<FoundChannel>,
     /// What else the site declares.
     offered: Vec<String>,
+    /// Whether its page is read for articles.
+    reads_page: bool,
+    /// What the page itself would bring, read for articles.
+    page: Option<Preview>,
     /// Titles of its newest entries.
     samples: Vec<String>,
     /// What was looked at in vain.
@@ -44,6 +50,34 @@ struct Row {
     requests_per_day: f64,
     /// What robots.txt says about uses of its texts.
     rights: Rights,
+}
+
+impl Row {
+    /// Whether there is a channel, or a page to be read as the row says.
+    fn has_something(&self) -> bool {
+        !self.found.is_empty()
+            || self.reads_page && self.page.as_ref().is_some_and(|page| page.articles > 0)
+    }
+
+    /// What there is, for people.
+    fn what(&self) -> String {
+        let channel = |it: &FoundChannel| {
+            let kind = if it.news { "news sitemap".to_owned() } else { it.kind.to_string() };
+            format!("{kind} {} ({})", it.url, text::count(it.items.into(), "item"))
+        };
+        let mut what: Vec<String> = self.found.iter().map(channel).collect();
+        if what.is_empty() && !self.reads_page {
+            let why = self.tried.last().map(|tried| tried.why.as_str()).unwrap_or_default();
+            what.push(format!("no feed: {why}"));
+        }
+        if let Some(page) = self.page.as_ref().filter(|_| self.reads_page || self.found.is_empty())
+        {
+            let count = text::count(page.articles as u64, "article");
+            let spelled = page.pattern.as_ref().map(|it| format!(" like {it}")).unwrap_or_default();
+            what.push(format!("the page lists {count}{spelled}"));
+        }
+        what.join(", ")
+    }
 }
 
 /// All rows, and what they amount to.
@@ -100,7 +134,9 @@ pub(super) async fn run(
 
 /// One look at what a row names, or for what it does not name.
 async fn look(scout: &Scout, new: &NewSource, config: &Config) -> Look {
-    let named: Vec<&String> = new.feed_urls.iter().chain(&new.sitemap_urls).collect();
+    let home = Some(&new.url).filter(|_| new.reads_pages());
+    let channels = new.feed_urls.iter().chain(&new.sitemap_urls);
+    let named: Vec<&String> = channels.chain(home).collect();
     if named.is_empty() {
         return scout.look(&new.url, new.discover && config.discovery.enabled, new).await;
     }
@@ -109,6 +145,7 @@ async fn look(scout: &Scout, new: &NewSource, config: &Config) -> Look {
         let mut one = scout.look(url, false, new).await;
         all.search.found.append(&mut one.search.found);
         all.search.tried.append(&mut one.search.tried);
+        all.page = all.page.or(one.page);
         all.rights.and(one.rights);
         for (host, count) in one.requests {
             *all.requests.entry(host).or_default() += count;
@@ -157,14 +194,25 @@ fn gather(
         if let Ok(url) = web::parse(look.search.found.first().map_or(&new.url, |it| &it.url)) {
             *hosts.entry(web::host(&url)).or_default() += per_day;
         }
+        let mut look = look;
+        let page = match look.page.take() {
+            Some(Ok(page)) => Some(page),
+            Some(Err(why)) => {
+                look.search.tried.push(Tried { url: new.url.clone(), how: How::Itself, why });
+                None
+            }
+            None => None,
+        };
         let title = |entry: &feedmill_formats::feed::Entry| entry.title.clone();
         rows.push(Row {
+            reads_page: new.reads_pages(),
             name: new.name,
             url: new.url,
             offered: look.search.left.iter().map(|left| left.url.clone()).collect(),
             samples: look.newest.iter().filter_map(title).take(SAMPLES).collect(),
             found: look.search.found,
             tried: look.search.tried,
+            page,
             overlaps,
             requests_per_day: per_day,
             rights: look.rights,
@@ -172,7 +220,7 @@ fn gather(
     }
     let mut hosts: Vec<(String, f64)> = hosts.into_iter().filter(|(_, n)| *n > 0.0).collect();
     hosts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let found = rows.iter().filter(|row| !row.found.is_empty()).count();
+    let found = rows.iter().filter(|row| row.has_something()).count();
     Rehearsal { rows, found, hosts, requests }
 }
 
@@ -195,19 +243,9 @@ fn expected(look: &Look, new: &NewSource, config: &Config, now: Ts) -> f64 {
 
 fn told_of(rehearsal: &Rehearsal, out: &Out) -> String {
     let rows = rehearsal.rows.iter().map(|row| {
-        let found: Vec<String> = row
-            .found
-            .iter()
-            .map(|it| {
-                let kind = if it.news { "news sitemap".to_owned() } else { it.kind.to_string() };
-                format!("{kind} {} ({})", it.url, text::count(it.items.into(), "item"))
-            })
-            .collect();
-        let why = row.tried.last().map(|tried| tried.why.clone()).unwrap_or_default();
-        let what = if found.is_empty() { format!("nothing: {why}") } else { found.join(", ") };
         [
             text::one_line(&row.name),
-            text::one_line(&what),
+            text::one_line(&row.what()),
             text::one_line(&row.samples.first().cloned().unwrap_or_default()),
             format!("{:.0}", row.requests_per_day.ceil()),
             text::one_line(&row.overlaps.join("; ")),

@@ -133,3 +133,36 @@ async fn a_rehearsal_tells_what_a_list_would_find_and_stores_nothing() {
     let delay = i64::try_from(world.config.hosts.delay.as_millis()).unwrap();
     assert_eq!(world.newsroom.impolite(delay), []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rehearsal_of_a_spreadsheet_tells_what_its_pages_list() {
+    let world = newsroom(Front::Plain).await;
+    let home = world.newsroom.publishers()[0].url("/");
+    let rows = format!(
+        "Name,URL,Ingestion Mode,Website,Article Selector\nSearched,{home},,,\nWalked,{home},spider,,\n\
+         Listed,{home},,list,.teaser h2 a\nWrong,{home},,list,.none a\n"
+    );
+    std::fs::write(world.dir().join("list.csv"), rows).unwrap();
+    let rehearsed = run(&world, &["source", "import", "list.csv", "--rehearse", "--json"]).await;
+    assert_eq!(rehearsed.code, 0, "{}", rehearsed.stderr);
+    let told: Value = serde_json::from_str(&rehearsed.stdout).unwrap();
+    let page = |row: usize| &told["rows"][row]["page"];
+    assert_eq!(told["rows"][0]["found"][0]["kind"], "feed", "{told}");
+    assert!(page(1)["articles"].as_u64().unwrap() > 0, "{told}");
+    assert!(page(1)["pattern"].as_str().unwrap().starts_with('/'), "{told}");
+    assert!(page(2)["articles"].as_u64().unwrap() > 0, "{told}");
+    assert_eq!(page(3)["articles"], 0, "{told}");
+    assert_eq!(told["found"], 3, "{told}");
+    assert!(!world.dir().join("own").exists(), "nothing is stored");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_asks_nobody() {
+    let world = newsroom(Front::Plain).await;
+    let home = world.newsroom.publishers()[0].url("/");
+    std::fs::write(world.dir().join("list.txt"), format!("{home}\n")).unwrap();
+    let imported = run(&world, &["source", "import", "list.txt"]).await;
+    assert_eq!(imported.code, 0, "{}", imported.stderr);
+    assert!(imported.stdout.contains("1 source added"), "{}", imported.stdout);
+    assert!(world.newsroom.log().is_empty(), "the engine asks, in its own time");
+}

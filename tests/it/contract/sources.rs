@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{
-    Access, Admission, Ask, Code, EventKind, FeedFact, FeedState, Health, Kind, Lane, NewSource,
-    NewTask, Next, Outcome, PollPolicy, Polling, RefetchPolicy, Secret, SourceChange, Status,
+    Access, Admission, Ask, Code, EventKind, FeedFact, FeedState, Health, IngestionMode, Kind,
+    Lane, NewSource, NewTask, Next, Outcome, PollPolicy, Polling, RefetchPolicy, Secret,
+    SourceChange, Status,
 };
 use feedmill::store::{ArticleFilter, ChannelState, SourceError};
 use feedmill_formats::article::Selectors;
@@ -115,6 +116,35 @@ pub(super) async fn what_a_source_says_of_its_channels_can_be_changed(open: Open
     let again = trial.task(FEED).await;
     assert_eq!((again.status, again.source), (Status::Pending, Some(source.id)));
     assert_eq!(again.id, polled.id, "what is known of it stays");
+}
+
+pub(super) async fn a_source_that_is_only_walked_is_not_polled(open: Open) {
+    let trial = begin(open).await;
+    let mode = |ingestion_mode| NewSource {
+        feed_urls: vec![FEED.to_owned()],
+        ingestion_mode,
+        ..NewSource::new("a", "https://a.example/")
+    };
+    let kinds = || async {
+        let some = TaskFilter { limit: 9, ..TaskFilter::default() };
+        let all = trial.store.list(some).await.unwrap();
+        let live = all.into_iter().filter(|task| task.status == Status::Pending);
+        let mut kinds: Vec<Kind> = live.map(|task| task.kind).collect();
+        kinds.sort_by_key(|kind| kind.to_string());
+        kinds
+    };
+    trial.store.add_source(mode(IngestionMode::Spider)).await.unwrap();
+    assert_eq!(kinds().await, [Kind::Listing]);
+    for (now, after) in [
+        (IngestionMode::Both, &[Kind::Feed, Kind::Listing][..]),
+        (IngestionMode::Feed, &[Kind::Feed]),
+        (IngestionMode::Spider, &[Kind::Listing]),
+    ] {
+        let (source, _) = trial.store.source("a").await.unwrap();
+        let change = SourceChange::Whole { was: Box::new(source.spec), now: Box::new(mode(now)) };
+        trial.store.respecify("a", change).await.unwrap();
+        assert_eq!(kinds().await, after, "{now:?}");
+    }
 }
 
 pub(super) async fn a_source_may_come_in_disabled_or_later(open: Open) {
