@@ -7,13 +7,13 @@ use feedmill::model::{Kind, NewSource};
 use feedmill::store::Store;
 use feedmill_newsroom::{Channel, Front, Setup};
 
-use crate::kill::{engine, moments, terminate};
+use crate::kill::{binary, engine, moments, terminate};
 use crate::support::{LIMIT, World};
 
 const FRONTS: [Front; 6] =
     [Front::Alternate, Front::Header, Front::Anchor, Front::Plain, Front::WordPress, Front::Silent];
 
-/// A newsroom with all kinds of home pages, and a source for each that names nothing else.
+/// A newsroom with all kinds of home pages, imported as a spreadsheet that names nothing else.
 async fn home_pages(publishers: usize) -> World {
     let world = World::with(publishers, |setup| Setup {
         history: 6,
@@ -23,10 +23,15 @@ async fn home_pages(publishers: usize) -> World {
         ..setup
     })
     .await;
-    for publisher in world.newsroom.publishers() {
-        let new = NewSource::new(publisher.host.clone(), publisher.url("/"));
-        world.store.add_source(new).await.unwrap();
-    }
+    let rows = world.newsroom.publishers().iter();
+    let rows = rows.map(|publisher| format!("{},{}\n", publisher.host, publisher.url("/")));
+    let list = world.dir().join("publishers.csv");
+    std::fs::write(&list, format!("Name,URL\n{}", rows.collect::<String>())).unwrap();
+    let mut import = binary();
+    import.args(["source", "import"]).arg(&list).arg("--data-dir").arg(&world.config.data_dir);
+    import.env("FEEDMILL_CLOCK", world.clock.scale().unwrap().to_string());
+    let output = tokio::task::spawn_blocking(move || import.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     world
 }
 

@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use feedmill::app::{self, Mode, Progress, RunOptions};
 use feedmill::clock::Clock;
+use feedmill::config::Config;
 use feedmill::demo;
-use feedmill::model::{Lane, NewSource};
+use feedmill::model::Lane;
+use feedmill::sources::lists;
+use feedmill::sources::plan::{Followed, Verdict};
 use feedmill::store::Store;
 use feedmill_newsroom::{Channel, Front, Newsroom, Setup};
 use tokio_util::sync::CancellationToken;
@@ -65,10 +68,10 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
     };
     let config = demo::config(&options, &newsroom)?;
     let store = app::open(&config, &clock).await?;
-    for publisher in newsroom.publishers() {
-        store.add_source(NewSource::new(publisher.host.clone(), publisher.url("/"))).await?;
-    }
+    let mut report = Report::new("onboard");
     let began = Instant::now();
+    import(&newsroom, &config, &*store).await?;
+    report.figure("import_seconds", began.elapsed().as_secs_f64());
     for cut in 1..=args.cuts + 1 {
         let last = cut > args.cuts;
         let stop = CancellationToken::new();
@@ -92,7 +95,6 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
             drop(engine.await);
         }
     }
-    let mut report = Report::new("onboard");
     report.figure("seconds", began.elapsed().as_secs_f64());
     judge(&newsroom, &*store, &mut report).await?;
     let delay = i64::try_from(config.hosts.delay.as_millis())?;
@@ -105,6 +107,23 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
     store.close().await;
     newsroom.stop().await;
     Ok(report)
+}
+
+/// Takes the home pages in as a spreadsheet.
+async fn import(newsroom: &Newsroom, config: &Config, store: &dyn Store) -> anyhow::Result<()> {
+    let mut rows = "Name,URL\n".to_owned();
+    for publisher in newsroom.publishers() {
+        rows.push_str(&format!("{},{}\n", publisher.host, publisher.url("/")));
+    }
+    let mut followed = Followed::of(&[], app::key_rules(config));
+    for row in lists::read(rows.as_bytes(), None)?.rows {
+        let entry = row.entry.map_err(anyhow::Error::msg)?;
+        match followed.judge(&entry, |_| Ok(())) {
+            Verdict::Add { new, .. } => drop(store.admit_source(*new).await?),
+            other => anyhow::bail!("line {} is not taken: {other:?}", row.line),
+        }
+    }
+    Ok(())
 }
 
 /// Searches that are over.
