@@ -42,15 +42,22 @@ pub enum Refusal {
     #[error("refused: port {0} is not one of the web (fetch.allow_ports can allow it)")]
     Port(u16),
     /// An address that is not on the public internet.
-    #[error(
-        "refused: {host} is {ip}, which is not a public address (fetch.allow_networks can allow it)"
-    )]
+    #[error("refused: {} not a public address (fetch.allow_networks can allow it)", leads(host, *ip))]
     Private {
         /// As asked for.
         host: String,
         /// Where it leads.
         ip: IpAddr,
     },
+}
+
+/// A host with where it leads, unless it says so itself.
+fn leads(host: &str, ip: IpAddr) -> String {
+    if host.trim_matches(['[', ']']) == ip.to_string() {
+        format!("{host} is")
+    } else {
+        format!("{host} is {ip}, which is")
+    }
 }
 
 /// What may be connected to.

@@ -86,7 +86,8 @@ pub enum ListError {
     /// It is none of the lists that we know.
     #[error(
         "this is no list that can be read: it must be OPML, JSON, one address in a line, or a table \
-         whose first line names its columns, such as name,url,feed_url; line {line} is `{found}`"
+         whose first line names its columns, such as name,url,feed_url (or with ; or tabs between); line \
+         {line} is `{found}`"
     )]
     Unknown {
         /// The first line with something on it.

@@ -10,9 +10,12 @@ use crate::sources::fields;
 /// What may stand between two values.
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// Whether a line names columns, at least one of them for an address.
+/// Whether a line names columns: one for an address, or several for something else, which is a table that
+/// lacks what it needs.
 pub(super) fn is_header(line: &str) -> bool {
-    separator(line).is_some()
+    let lacking =
+        |separator| columns(line, separator).iter().filter(|name| is_known(name)).count() > 1;
+    separator(line).is_some() || SEPARATORS.into_iter().any(lacking)
 }
 
 /// The separator with which a line names the most columns, one of them for an address.

@@ -172,7 +172,8 @@ fn broken_lists_are_refused_whole() {
         ("# nothing\n\n", "empty_list", "empty"),
         ("name|url\nA|https://a.example/\n", "unknown_list", "line 1 is `name|url`"),
         ("Alder,https://a.example/\n", "unknown_list", "first line names its columns"),
-        ("name,category\nA,b\n", "unknown_list", "such as name,url,feed_url"),
+        ("name,category\nA,b\n", "no_column", "no column for an address"),
+        ("Name;Rate Limit\nA;2s\n", "no_column", "`Name;Rate Limit`"),
         ("name,url\n\"A,https://a.example/\nB,https://b.example/\n", "unclosed_quote", "line 2"),
         ("[\"https://a.example/\",", "not_json", "line 1"),
         ("{\"a\": 1}", "no_array", "array"),
@@ -184,9 +185,9 @@ fn broken_lists_are_refused_whole() {
         assert_eq!(error.code(), code, "{list}: {error}");
         assert!(error.to_string().contains(words), "{error}");
     }
-    let named = read(b"name,category\nA,b\n", Some(Format::Csv)).unwrap_err();
+    let named = read(b"colour\nred\n", Some(Format::Csv)).unwrap_err();
     assert_eq!(named.code(), "no_column");
-    assert!(named.to_string().contains("`name,category`"), "{named}");
+    assert!(named.to_string().contains("`colour`"), "{named}");
     assert_eq!(read(&vec![b'a'; MAX_BYTES + 1], None).unwrap_err().code(), "too_large");
 }
 
