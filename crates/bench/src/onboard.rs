@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use feedmill::app::{self, Mode, Progress, RunOptions};
 use feedmill::clock::Clock;
-use feedmill::config::Config;
 use feedmill::demo;
 use feedmill::model::Lane;
 use feedmill::sources::lists;
@@ -70,7 +69,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
     let store = app::open(&config, &clock).await?;
     let mut report = Report::new("onboard");
     let began = Instant::now();
-    import(&newsroom, &config, &*store).await?;
+    import(&newsroom, &*store).await?;
     report.figure("import_seconds", began.elapsed().as_secs_f64());
     for cut in 1..=args.cuts + 1 {
         let last = cut > args.cuts;
@@ -110,12 +109,12 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<Report> {
 }
 
 /// Takes the home pages in as a spreadsheet.
-async fn import(newsroom: &Newsroom, config: &Config, store: &dyn Store) -> anyhow::Result<()> {
+async fn import(newsroom: &Newsroom, store: &dyn Store) -> anyhow::Result<()> {
     let mut rows = "Name,URL\n".to_owned();
     for publisher in newsroom.publishers() {
         rows.push_str(&format!("{},{}\n", publisher.host, publisher.url("/")));
     }
-    let mut followed = Followed::of(&[], app::key_rules(config));
+    let mut followed = Followed::of(&[], store.rules().key.clone());
     for row in lists::read(rows.as_bytes(), None)?.rows {
         let entry = row.entry.map_err(anyhow::Error::msg)?;
         match followed.judge(&entry, |_| Ok(())) {
