@@ -1,0 +1,134 @@
+// An article: to read, and to see where it came from. Its text is text: nothing of a publisher's page
+// is run or loaded here.
+
+import { api, download, path } from "../api.js";
+import { h, link, out, put } from "../dom.js";
+import { absolute, bare, bytes, exact, percent, span, when, words } from "../format.js";
+import { badge, button, facts, heading, load, nothing, section, tabs } from "../parts.js";
+import { plain, table } from "../table.js";
+import { marks } from "./articles.js";
+
+export async function view({ root, signal, title, id, query }) {
+  const here = path`/articles/${id}`;
+  const article = await api.get(here, null, { signal });
+  title(article.title ?? "Article");
+  put(root,
+    heading(article.title || bare(article.url), { sub: [out(article.url, bare(article.url)), " ", ...marks(article)], actions: [
+      h("a.button", { href: `/explain?q=${encodeURIComponent(article.url)}` }, "Why?"),
+      button("Save Markdown", () => download(`${here}/markdown`, null, "article.md")),
+    ] }),
+    tabs("About this article", [
+      { name: "read", title: "Read", make: () => reader(article) },
+      { name: "facts", title: "Facts", make: () => about(article) },
+      { name: "html", title: "HTML", make: () => source(here, signal) },
+      { name: "raw", title: "Raw", make: () => raw(article, signal) },
+      { name: "revisions", title: "Revisions ", note: article.revision, make: () => revisions(here, signal) },
+      { name: "copies", title: "Copies", make: () => copies(here, signal) },
+    ], query.tab, (name) => history.replaceState(null, "", location.pathname + (name === "read" ? "" : `?tab=${name}`))));
+}
+
+export function reader({ title, authors, site_name: site, source, published, first_seen: seen, language, word_count: length, abstract, text }) {
+  const parts = (text ?? "").split(/\n\s*\n/).map((part) => part.trim()).filter(Boolean);
+  // A page often tells its headline twice.
+  if (parts[0] === title) parts.shift();
+  const at = published ?? seen;
+  const by = [authors?.join(", "), site ?? source, at && absolute(at).replace(/ \(.*/, ""), `${exact(length)} words, ${Math.max(1, Math.round(length / 230))} min`];
+  return h("article.reader", { lang: language, dir: "auto" },
+    h("h2", null, title),
+    h("p.by", null, by.filter(Boolean).join(" · ")),
+    abstract && !parts[0]?.startsWith(abstract.slice(0, 60)) ? h("p.lead", null, abstract) : null,
+    parts.length ? h("div.text", null, parts.map((part) => h("p", null, part))) : nothing("No text is kept.", "It may be a duplicate whose text stands with the first, or its rights say not to keep it."));
+}
+
+function about(article) {
+  return [
+    section("Facts", {}, h("div.body", null, facts([
+      ["Source", article.source && link(path`/sources/${article.source_id}`, article.source)],
+      ["Canonical address", article.canonical_url && out(article.canonical_url, bare(article.canonical_url))],
+      ["Published", article.published && absolute(article.published)],
+      ["Updated", article.updated && absolute(article.updated)],
+      ["First seen", absolute(article.first_seen)],
+      ["Last seen", absolute(article.last_seen)],
+      ["Authors", article.authors?.join(", ")],
+      ["Site", article.site_name],
+      ["Section", article.section],
+      ["Category", article.category],
+      ["Tags", article.tags?.join(", ")],
+      ["Language", article.language],
+      ["Picture", article.lead_image && out(article.lead_image, bare(article.lead_image))],
+      ["Words", exact(article.word_count)],
+      ["Read by", `${words(article.method)}, confidence ${percent(article.confidence, 0)}`],
+      ["Duplicate of", article.duplicate_of && link(path`/articles/${article.duplicate_of}`, article.duplicate_of.slice(0, 16))],
+      ["Nearest", article.near?.nearest && link(path`/articles/${article.near.nearest}`, `${percent(article.near.share, 0)} in common`)],
+      ["Id", h("span.mono", null, article.id)],
+      ["Content hash", h("span.mono", null, article.content_hash)],
+    ]))),
+    article.references?.length ? section("Who told of it", {}, plain("Who told of it", [
+      { label: "Source", class: "title", cell: (one) => one.source ?? "–" },
+      { label: "Channel", class: "long", cell: (one) => h("span", null, one.channel ? bare(one.channel) : "–") },
+      { label: "Origin", class: "fit", cell: (one) => badge(one.origin, undefined, "plain") },
+      { label: "First", class: "num", cell: (one) => when(one.first_seen) },
+    ], article.references)) : null,
+    article.rights && Object.keys(article.rights).length ? section("Rights", { note: "as the page states them" }, h("div.body", null, h("pre.log", null, JSON.stringify(article.rights, null, 2)))) : null,
+  ];
+}
+
+function source(here, signal) {
+  const place = h("div");
+  load(place, signal, async () => {
+    const html = await (await api.raw(`${here}/html`, null, { signal })).text();
+    return section("HTML, as it is handed on", { note: "sanitised; shown as text" }, h("div.body", null, h("pre.log", null, html)));
+  }, 6);
+  return place;
+}
+
+function raw(article, signal) {
+  const place = h("div");
+  load(place, signal, async () => {
+    if (!article.fetch) return h("section.card", null, nothing("The answer is no longer kept."));
+    const where = path`/fetches/${article.fetch}`;
+    const got = await api.get(where, null, { signal });
+    const save = () => download(`${where}/body`, null, `${got.id}.bin`);
+    return section("The answer that it was read from", { aside: got.kept ? button("Save the bytes", save, { kind: "small" }) : badge("no longer kept", undefined, "warn") },
+      h("div.body", null, facts([
+        ["Asked", absolute(got.at)],
+        ["Address", out(got.url, bare(got.url))],
+        ["Answer", [String(got.status ?? "–"), " ", badge(got.code)]],
+        ["Type", got.content_type],
+        ["Bytes", bytes(got.bytes)],
+        ["Took", span(got.elapsed_ms)],
+        ["SHA-256", h("span.mono", null, got.body_sha256)],
+      ])),
+      h("div.body.compare", null, head("We asked", got.request), head("It answered", got.response)));
+  }, 6);
+  return place;
+}
+
+function head(label, message) {
+  if (!message) return h("div", null, h("h3", null, label), h("p.note", null, "not kept"));
+  const first = message.method ?? message.status;
+  const lines = [String(first ?? ""), ...(message.headers ?? []).map(([name, value]) => `${name}: ${value}`)];
+  return h("div", null, h("h3", null, label), h("pre.log", null, lines.join("\n")));
+}
+
+function revisions(here, signal) {
+  const shown = h("div");
+  const list = table({ label: "Revisions", where: `${here}/revisions`, query: {}, signal, columns: [
+    { label: "Revision", class: "num", cell: (one) => String(one.revision) },
+    { label: "Seen", class: "fit", cell: (one) => when(one.seen) },
+    { label: "Title", class: "long", cell: (one) => h("span.strong", null, one.title ?? "") },
+    { label: "Words", class: "num", cell: (one) => exact(one.word_count) },
+    { label: "Change", class: "fit", cell: (one) => (one.change ? [`+${one.change.added} −${one.change.removed}`, one.change.silent && [" ", badge("silent", "it changed without saying so", "warn")]] : "first") },
+    { label: "", class: "acts", cell: (one) => h("button.small", { type: "button", onclick: () => load(put(shown), signal, async () => reader(await api.get(`${here}/revisions/${one.revision}`, null, { signal })), 6) }, "Read") },
+  ], empty: nothing("Only one form of it is known.") });
+  return [list.node, shown];
+}
+
+function copies(here, signal) {
+  return table({ label: "Copies", where: `${here}/duplicates`, query: {}, signal, href: (one) => path`/articles/${one.id}`, columns: [
+    { label: "Title", class: "long", cell: (one) => [h("a.strong", { href: path`/articles/${one.id}`, tabindex: "-1" }, one.title || bare(one.url)), h("span.under", null, bare(one.url))] },
+    { label: "Source", class: "some", cell: (one) => h("span", null, one.source ?? "–") },
+    { label: "", class: "fit", cell: marks },
+    { label: "First seen", class: "num", cell: (one) => when(one.first_seen) },
+  ], empty: nothing("Nobody else is known to have it.") }).node;
+}

@@ -1,0 +1,45 @@
+// Hosts: whom we ask, how often we may, and who does not want us.
+
+import { path } from "../api.js";
+import { h, put } from "../dom.js";
+import { exact, span, when } from "../format.js";
+import { badge, heading, nothing, tabs } from "../parts.js";
+import { filters, table } from "../table.js";
+
+/** How a host stands: a word, and what it means. */
+export function standing(host) {
+  if (host.blocked_forever) return badge("opted out", "it is not asked until somebody unblocks it", "bad");
+  if (host.blocked_until && Date.parse(host.blocked_until) > Date.now()) return badge("blocked", `until ${host.blocked_until}`);
+  if (host.in_flight) return badge("fetching", "a request is under way");
+  if (host.slow_ms || host.learned_ms) return badge("slowed", "it complained, or an operator slowed us down", "warn");
+  return badge("free", "it can be asked when its pause is over", "plain");
+}
+
+export const FROM = { default: "the house's", robots: "its robots.txt", source: "its source", operator: "an operator", learned: "its complaints" };
+
+const COLUMNS = [
+  { label: "Host", class: "title", cell: (one) => h("a.strong", { href: path`/hosts/${one.name}`, tabindex: "-1" }, one.name) },
+  { label: "State", class: "fit", cell: standing },
+  { label: "Pause", class: "num", cell: (one) => h("span", { title: FROM[one.pause_from] ?? one.pause_from }, span(one.pause_ms)) },
+  { label: "Waiting polls", class: "num", cell: (one) => exact(one.queued.poll) },
+  { label: "Waiting pages", class: "num", cell: (one) => exact(one.queued.page) },
+  { label: "Waiting media", class: "num", cell: (one) => exact(one.queued.media) },
+  { label: "At once", class: "num", cell: (one) => String(one.concurrency) },
+  { label: "Last asked", class: "num", cell: (one) => when(one.last_fetch_at, "never") },
+  { label: "Next", class: "num", cell: (one) => when(one.next_at) },
+];
+
+export function view({ root, signal, title, query }) {
+  title("Hosts");
+  const href = (one) => path`/hosts/${one.name}`;
+  const all = () => {
+    const list = table({ label: "Hosts", where: "/hosts", query, columns: COLUMNS, signal, href, empty: nothing("No host is known.", "Hosts appear with the first addresses of sources.") });
+    const bar = filters("/hosts", [
+      { name: "q", label: "Search", hint: "part of a name", main: true, wide: true },
+      { name: "blocked", label: "Blocked", options: [["true", "blocked now"]] },
+    ], query, list.show);
+    return [bar.node, list.node];
+  };
+  const optouts = () => table({ label: "Opt-outs", where: "/hosts/optouts", query: {}, columns: COLUMNS, signal, href, empty: nothing("Nobody has opted out.", "A host that is blocked without end stands here: it is never asked until somebody unblocks it.") }).node;
+  put(root, heading("Hosts", { sub: "Whom we ask, and how gently" }), tabs("Lists", [{ name: "all", title: "All", make: all }, { name: "optouts", title: "Opt-outs", make: optouts }]));
+}

@@ -1,0 +1,162 @@
+// A source: how its channels do and why they come back when they do, what it publishes, what is set.
+
+import { api, path } from "../api.js";
+import { chart } from "../chart.js";
+import { h, link, out, put } from "../dom.js";
+import { bare, bytes, count, exact, span, when, words } from "../format.js";
+import { follow } from "../live.js";
+import { badge, button, facts, heading, load, nothing, problem, section, sure, tabs, toast } from "../parts.js";
+import { can } from "../session.js";
+import { sourceForm } from "../sourceform.js";
+import { selectorsTest } from "../selectors.js";
+import { table } from "../table.js";
+
+export async function view({ root, signal, go, title, id, query }) {
+  const place = h("div.stack");
+  put(root, place);
+  const here = () => path`/sources/${id}`;
+  let tab = query.tab;
+  const show = async () => {
+    const reply = await api.raw(here(), null, { signal });
+    const source = await reply.json();
+    title(source.name);
+    put(place, page(source, reply.headers.get("etag")));
+  };
+  const again = () => show().catch((error) => error.name !== "AbortError" && put(place, problem(error, again)));
+  const act = (name, body, said) => async () => {
+    await api.post(`${here()}/${name}`, body);
+    toast(said);
+    await again();
+  };
+
+  const page = (source, etag) => [
+    heading(source.name, { sub: [out(source.url, bare(source.url)), " ", badge(source.standing), " ", badge(source.ingestion_mode, "mode", "plain"), source.category && [" ", h("span.tag", null, source.category)], (source.tags ?? []).map((tag) => h("span.tag", null, tag))], actions: can("write") && [
+      h("a.button", { href: `/explain?q=${encodeURIComponent(source.name)}` }, "Why?"),
+      button("Fetch now", act("refetch", undefined, "Its channels are due now.")),
+      source.enabled ? button("Disable", act("disable", {}, "It is no longer followed.")) : button("Enable", act("enable", undefined, "It is followed again."), { kind: "primary" }),
+      button("Delete", async () => {
+        const yes = await sure(`Delete ${source.name}?`, "Its channels are no longer fetched. Its articles stay.", "Delete");
+        if (!yes) return false;
+        await api.delete(here());
+        toast(`${source.name} was deleted.`);
+        go("/sources");
+      }, { kind: "danger" }),
+    ] }),
+    source.enabled ? null : h("div.remark.warn", null, h("b", null, "Disabled "), when(source.disabled_at), source.disable_reason ? `: ${source.disable_reason}` : "."),
+    source.managed ? h("div.remark", null, "Kept in step with the list at ", bare(source.managed.by), ": change it there.") : null,
+    tabs("About this source", [
+      { name: "channels", title: "Channels ", note: source.channels_detail.length, make: () => channels(source, signal, again) },
+      { name: "entries", title: "Entries", make: () => entries(source, signal) },
+      { name: "articles", title: "Articles", make: () => articles(source, signal) },
+      { name: "settings", title: "Settings", make: () => settings(source, etag, here, again) },
+      { name: "selectors", title: "Selectors", make: () => selectorsTest(source, here, again) },
+    ], tab, (name) => {
+      tab = name;
+      history.replaceState(null, "", location.pathname + (name === "channels" ? "" : `?tab=${name}`));
+    }),
+  ];
+  await show();
+  // What changes about it is shown as it happens, unless somebody is in the middle of a form.
+  follow({ source: id, kinds: "source.*,feed.*,entry.new" }, signal, () => tab === "channels" && again());
+}
+
+function channels(source, signal, again) {
+  const list = source.channels_detail;
+  const searched = source.discovery ? discovery(source.discovery, !list.length) : null;
+  if (!list.length) {
+    return [searched ?? section("Channels", {}, nothing("No channels yet.", source.enabled ? "Its home page is looked at for feeds and sitemaps; they appear here by themselves." : "Enable it, or name its feeds under Settings."))];
+  }
+  return [...list.map((feed) => channel(feed, signal, again)), searched];
+}
+
+function channel(feed, signal, again) {
+  const place = h("div");
+  const refetch = button("Fetch now", async () => {
+    await api.post(path`/feeds/${feed.id}/refetch`);
+    await again();
+  }, { kind: "small", done: "It is due now." });
+  const days = h("select", { "aria-label": "Days shown", onchange: () => draw() }, [[1, "1 day"], [7, "7 days"], [30, "30 days"]].map(([value, text]) => h("option", { value, selected: value === 7 }, text)));
+  const draw = () => load(place, signal, async () => rhythm(await api.get(path`/feeds/${feed.id}/series`, { days: days.value }, { signal })), 4);
+  const node = section(feed.title || bare(feed.url), { aside: [badge(feed.kind, undefined, "plain"), badge(feed.health, feed.health_since && `since ${feed.health_since}`), feed.status === "pending" ? null : badge(feed.status), days, can("write") && refetch] },
+    h("div.body", null,
+      h("p.under", null, out(feed.url, bare(feed.url)), feed.moved_from ? ` (moved from ${bare(feed.moved_from)})` : ""),
+      feed.reason ? h("p.remark", null, feed.reason) : null,
+      feed.last_error ? h("p.remark.bad", null, h("b", null, words(feed.last_error)), ` ${feed.failures} failures in a row`) : null),
+    h("div.body", null, facts([
+      ["Interval chosen", span(feed.interval_ms)],
+      ["Last fetched", when(feed.last_fetched_at, "never")],
+      ["Last success", when(feed.last_success_at, "never")],
+      ["Next", when(feed.next_fetch_at)],
+      ["Items", feed.items === null ? "–" : `${exact(feed.items)}, ${exact(feed.new_items ?? 0)} new at the last look`],
+      ["Disabled", feed.disabled_since && when(feed.disabled_since)],
+    ])),
+    place,
+    feed.warnings?.length ? h("div.body", null, h("details", null, h("summary", null, feed.warnings.length === 1 ? "A remark on its form" : `${feed.warnings.length} remarks on its form`), h("ul", null, feed.warnings.map((one) => h("li.under", null, `${words(one.code)}: ${one.detail} (${one.count})`))))) : null);
+  draw();
+  return node;
+}
+
+/** The interval that was chosen against what came, over time. */
+function rhythm({ points, bucket_ms: bucket }) {
+  const polls = points.reduce((sum, point) => sum + point.polls, 0);
+  if (!polls) return nothing("No polls in this time.");
+  const total = (name) => points.reduce((sum, point) => sum + (point[name] ?? 0), 0);
+  const interval = intervals(points, bucket);
+  return [
+    chart({ at: points.map((point) => Date.parse(point.at)), height: 150, show: count, right: span, said: `${polls} polls, ${total("entries")} entries`, series: [
+      { label: "entries", colour: "chart-ok", kind: "bar", values: points.map((point) => point.entries) },
+      { label: "interval", colour: "chart-two", kind: "line", step: true, scale: "r", values: interval, show: (ms) => (ms === null ? "–" : span(ms)) },
+    ] }),
+    h("p.under.body", null, `${exact(polls)} polls, ${exact(total("not_modified"))} not modified, ${exact(total("errors"))} errors, ${exact(total("entries"))} entries, ${bytes(total("bytes"))}`),
+  ];
+}
+
+/** The time between polls at each point. Points without a poll belong to the gap that they are in. */
+function intervals(points, bucket) {
+  const told = points.map((point) => (point.polls ? bucket / point.polls : null));
+  for (let at = points.findIndex((point) => point.polls); at >= 0 && at < points.length; ) {
+    let end = at + 1;
+    while (end < points.length && !points[end].polls) end += 1;
+    if (end > at + 1) told.fill(bucket * (end - at), at + 1, end);
+    at = end;
+  }
+  return told;
+}
+
+function discovery(search, open) {
+  const state = search.ended ? ["over ", when(search.ended)] : ["going on since ", when(search.began, "now")];
+  return h("section.card", null, h("div.body", null, h("details", { open }, h("summary", null, h("b", null, "The search for its channels"), " ", h("span.under", null, ...state, `, ${search.requests} requests`)),
+    search.found.length ? h("ul", null, search.found.map((one) => h("li", null, badge("found", undefined, "good"), " ", bare(one.url)))) : h("p", null, search.ended ? "Nothing was found: name its feeds under Settings, or let it be walked (mode spider)." : "Nothing yet."),
+    h("ul", null, search.tried.map((one) => h("li.under", null, `${bare(one.url)}: ${one.why}`))))));
+}
+
+function entries(source, signal) {
+  return table({ label: "Entries", where: path`/sources/${source.id}/entries`, query: {}, signal, columns: [
+    { label: "Title", class: "long", cell: (one) => [h("span.strong", null, one.title || one.uid), h("span.under", null, one.canonical_link ? out(one.canonical_link, bare(one.canonical_link)) : one.uid)] },
+    { label: "Authors", class: "some", cell: (one) => h("span", null, (one.authors ?? []).map((author) => author.name).filter(Boolean).join(", ")) },
+    { label: "Published", class: "num", cell: (one) => when(one.published) },
+    { label: "First seen", class: "num", cell: (one) => when(one.first_seen) },
+    { label: "Seen", class: "num", cell: (one) => exact(one.seen_count) },
+    { label: "", class: "acts", cell: (one) => (one.canonical_link ? link(`/explain?q=${encodeURIComponent(one.canonical_link)}`, "Why?") : null) },
+  ], empty: nothing("No entries yet.", "They appear once a feed of it was read.") }).node;
+}
+
+function articles(source, signal) {
+  return table({ label: "Articles", where: path`/sources/${source.id}/articles`, query: {}, signal, href: (one) => path`/articles/${one.id}`, columns: [
+    { label: "Title", class: "long", cell: (one) => [h("a.strong", { href: path`/articles/${one.id}`, tabindex: "-1" }, one.title || bare(one.url)), h("span.under", null, bare(one.url))] },
+    { label: "Words", class: "num", cell: (one) => exact(one.word_count) },
+    { label: "Method", class: "fit", cell: (one) => words(one.method) },
+    { label: "Published", class: "num", cell: (one) => when(one.published) },
+    { label: "First seen", class: "num", cell: (one) => when(one.first_seen) },
+  ], empty: nothing("No articles yet.", "They appear once pages were fetched and read.") }).node;
+}
+
+function settings(source, etag, here, again) {
+  const readonly = !can("write");
+  return section("Settings", { note: readonly ? "the token may only read" : "only what you change is sent" },
+    sourceForm(source, async (changes) => {
+      await api.patch(here(), changes, etag && !etag.startsWith("W/") ? { headers: { "if-match": etag } } : {});
+      toast("Saved.");
+      await again();
+    }, { readonly }));
+}
