@@ -11,7 +11,7 @@ const SHOWN = 200;
 export function importSources() {
   return dialog("Import sources", (close) => {
     const file = h("input", { type: "file", name: "file", accept: ".opml,.xml,.csv,.json,.ndjson,.txt" });
-    const text = h("textarea", { name: "text", rows: "6", spellcheck: "false", placeholder: "or paste the list here: OPML, CSV, JSON, or an address a line" });
+    const text = h("textarea", { name: "text", rows: "6", spellcheck: "false", autofocus: true, placeholder: "or paste the list here: OPML, CSV, JSON, or an address a line" });
     const format = h("select", { name: "format" }, [["", "told by its content"], ["opml", "OPML"], ["csv", "CSV"], ["json", "JSON"], ["urls", "addresses"]].map(([value, name]) => h("option", { value }, name)));
     const said = h("div", { "aria-live": "polite" });
     file.addEventListener("change", async () => (text.value = (await file.files[0]?.text()) ?? ""));
