@@ -436,6 +436,12 @@ async fn take_up(
 pub(crate) fn key_rules(config: &Config) -> KeyRules {
     KeyRules {
         keep_trailing_slash: config.normalize.keep_trailing_slash,
+        keeping: config
+            .normalize
+            .keep_trailing_slash_on
+            .iter()
+            .map(|host| host.to_ascii_lowercase())
+            .collect(),
         keep_scheme: config.normalize.scheme_in_key == SchemeInKey::Given,
         exact: config.dedup.url_equality == UrlEquality::Exact,
         tracking: config.normalize.tracking.iter().map(|name| name.to_ascii_lowercase()).collect(),
@@ -481,7 +487,7 @@ fn house(config: &Config) -> House {
             times: config.refetch.times,
         },
         search: Search {
-            requests: config.discovery.max_requests,
+            requests: if config.discovery.enabled { config.discovery.max_requests } else { 0 },
             time: config.discovery.time_limit.duration(),
             again: config.discovery.retry.duration(),
         },

@@ -212,6 +212,9 @@ pub struct Normalize {
     pub tracking: Vec<String>,
     /// Whether `/news/` and `/news` are two pages.
     pub keep_trailing_slash: bool,
+    /// Hosts of sources on which they are two pages, whatever `keep_trailing_slash` says: "a.example", or
+    /// "*.a.example" for those below it.
+    pub keep_trailing_slash_on: Vec<String>,
     /// "https" when `http://` and `https://` are the same page, "given" when they are two.
     pub scheme_in_key: SchemeInKey,
     /// Whether links with `http://` are followed as `https://` where that is known to work: on the host

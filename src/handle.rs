@@ -36,6 +36,7 @@ pub use robots::{Ruling, robots_of, robots_rules};
 pub use rules::{RedirectPolicy, Redirects, Taking};
 pub use validate::Validation;
 use verdict::Judged;
+pub use verdict::retry_after;
 
 #[cfg(test)]
 mod tests;

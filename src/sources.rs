@@ -260,6 +260,13 @@ pub fn check(
     if !(1..=10).contains(&spec.priority) {
         return Err(SpecError::Priority(spec.priority));
     }
+    if spec.rate_limit.is_some_and(|pause| pause.is_zero()) {
+        return Err(SpecError::Field {
+            field: "rate_limit".to_owned(),
+            given: "0".to_owned(),
+            wanted: "a pause such as 2s, or nothing for the usual one".to_owned(),
+        });
+    }
     check_access(&spec.access)?;
     check_polling(&Polling {
         interval: spec.poll_interval,

@@ -22,9 +22,9 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::{Client, Guard};
 use crate::frontier::{HostFilter, HostPatch, queue_key};
-use crate::handle::House;
 use crate::handle::listing::{self, Preview};
 use crate::handle::probe::{self, Search, Seen};
+use crate::handle::{House, retry_after};
 use crate::model::{
     Discovery, Exchange, Kind, NewSource, NewTask, Origin, Source, SourceId, Ts, Validators,
 };
@@ -63,7 +63,8 @@ pub struct Scout {
     clock: Clock,
     delay: Duration,
     timeout: Duration,
-    robots: Mutex<HashMap<String, Arc<Robots>>>,
+    /// What origins say to robots, or why that cannot be had.
+    robots: Mutex<HashMap<String, Result<Arc<Robots>, String>>>,
     /// When each host may be asked next; whoever asks it holds the lock.
     turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Ts>>>>>,
 }
@@ -114,7 +115,8 @@ impl Scout {
             let (seen, answer) = self.see(&mut asked, &whose, &mut look).await;
             let rules = self.rules_of(&asked.url);
             let taken = probe::learn(&mut look.search, &asked, seen, &rules, self.clock.now());
-            look.answers.extend(answer.filter(|_| taken.is_some()));
+            let is_read = spec.reads_pages() && look.search.tried.len() == 1;
+            look.answers.extend(answer.filter(|_| taken.is_some() || is_read));
             if !around {
                 look.search.left.clear();
             }
@@ -151,7 +153,9 @@ impl Scout {
             Err(failed) => return nothing(failed),
         };
         if !(200..=299).contains(&answer.status) {
-            return nothing((format!("status {}", answer.status), true));
+            // Who is asked for less is not asked for more.
+            let reached = !matches!(answer.status, 429 | 503);
+            return nothing((format!("status {}", answer.status), reached));
         }
         let coding = answer.headers.list("content-encoding");
         let body = match decode::capped(&answer.body, coding.as_deref(), self.house.max_decoded) {
@@ -203,7 +207,8 @@ impl Scout {
 
     fn rules_of(&self, url: &str) -> Arc<Robots> {
         let origin = web::parse(url).map(|url| web::origin(&url)).unwrap_or_default();
-        locked(&self.robots).get(&origin).cloned().unwrap_or_default()
+        let known = locked(&self.robots).get(&origin).cloned();
+        known.and_then(Result::ok).unwrap_or_default()
     }
 
     /// The rules of an address's origin; without a robots.txt everything is allowed, and without an
@@ -216,7 +221,7 @@ impl Scout {
     ) -> Result<Arc<Robots>, (String, bool)> {
         let origin = web::origin(url);
         if let Some(rules) = locked(&self.robots).get(&origin) {
-            return Ok(Arc::clone(rules));
+            return rules.clone().map_err(|why| (why, false));
         }
         let mut at = web::robots_url(url);
         let mut rules = Robots::default();
@@ -238,7 +243,9 @@ impl Scout {
                     rules = Robots::parse(&body.map_err(|error| (error.to_string(), true))?);
                 }
                 status @ (429 | 500..=599) => {
-                    return Err((format!("robots.txt answers with status {status}"), true));
+                    let why = format!("robots.txt answers with status {status}");
+                    locked(&self.robots).insert(origin, Err(why.clone()));
+                    return Err((why, false));
                 }
                 _ => {}
             }
@@ -247,7 +254,7 @@ impl Scout {
         }
         look.rights.and(rules.rights(&self.house.robots_agent, &web::path_and_query(url)));
         let rules = Arc::new(rules);
-        locked(&self.robots).insert(origin, Arc::clone(&rules));
+        locked(&self.robots).insert(origin, Ok(Arc::clone(&rules)));
         Ok(rules)
     }
 
@@ -256,6 +263,9 @@ impl Scout {
         let host = web::host(url);
         let turn = Arc::clone(locked(&self.turns).entry(host.clone()).or_default());
         let mut free_at = turn.lock().await;
+        if let Some(until) = free_at.filter(|until| until.since(self.clock.now()) > PATIENCE) {
+            return Err((format!("{host} asks to be left alone until {until}"), false));
+        }
         self.clock.sleep_until(free_at.unwrap_or_default()).await;
         let known = self.take_host(&host, *free_at).await?;
         *look.requests.entry(host.clone()).or_default() += 1;
@@ -265,7 +275,9 @@ impl Scout {
         let answer = self.client.get(url, kind, &none, source, self.timeout).await;
         let asks = self.rules_of(url.as_str()).crawl_delay(&self.house.robots_agent);
         let pause = asks.or(whose.spec.rate_limit).unwrap_or(self.delay);
-        let next = self.clock.now().after(pause);
+        let now = self.clock.now();
+        let wish = answer.as_ref().ok().and_then(|answer| wished(answer, now));
+        let next = now.after(pause).max(wish.unwrap_or_default());
         *free_at = Some(next);
         if known {
             self.hold(&host, next).await?;
@@ -307,6 +319,16 @@ impl Scout {
         let name = queue_key(host, &store.rules().groups).to_owned();
         let patch = HostPatch { blocked_until: Some(until), ..HostPatch::default() };
         store.set_host(&name, patch).await.map_err(|error| (error.to_string(), false))
+    }
+}
+
+/// Until when a server asks to be left alone: as it says, or for longer than anybody waits here.
+fn wished(answer: &Exchange, now: Ts) -> Option<Ts> {
+    let told = retry_after(&answer.headers, now);
+    match answer.status {
+        429 => Some(told.unwrap_or_else(|| now.after(2 * PATIENCE))),
+        503 => told,
+        _ => None,
     }
 }
 

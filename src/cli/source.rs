@@ -187,8 +187,8 @@ impl Add {
     fn wanted(&self) -> Result<Wanted, Failure> {
         let kind = self.feed.then_some(Kind::Feed);
         let (mut urls, mut said) = (self.urls.clone(), self.flags.said());
-        if self.flags.wants_pages() && !urls.is_empty() {
-            // What is read as a page is the home page, not a feed.
+        if self.flags.wants_home() && !urls.is_empty() {
+            // What is read as a page, or has its channels named, is the home page, not a feed.
             said.insert(0, ("url".to_owned(), json!(urls.remove(0))));
         }
         Ok(Wanted {
@@ -224,7 +224,11 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         }
         Command::Disable { name, reason } => {
             let store = context.store().await?;
-            let source = store.set_enabled(name, Some(reason.clone())).await?;
+            if reason.trim().is_empty() || reason.chars().any(char::is_control) {
+                let message = "a reason is one line that says something: give it with --reason";
+                return Err(Failure::usage("bad_reason", message));
+            }
+            let source = store.set_enabled(name, Some(reason.trim().to_owned())).await?;
             context.out.done(&source, &format!("{} is no longer followed", source.spec.name))
         }
     }
@@ -242,6 +246,10 @@ async fn pace(name: &str, flags: &Polls, context: &Context) -> Result<(), Failur
     };
     for (limit, span) in [("at least", flags.min_interval), ("at most", flags.max_interval)] {
         how.extend(span.map(|span| format!(", {limit} {span} apart")));
+    }
+    let least = context.load()?.config.schedule.min_interval;
+    if flags.interval.is_some_and(|interval| interval < least) {
+        how.push_str(&format!(", held to {least} by schedule.min_interval"));
     }
     how.extend(flags.refetch.map(|policy| format!("; its pages are asked for again: {policy}")));
     context.out.done(&source, &format!("{} is polled {how}", source.spec.name))

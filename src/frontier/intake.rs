@@ -74,11 +74,8 @@ pub fn priority(base: u8, origin: Origin, depth: u16) -> u8 {
 /// The queue of a host: the first group that one of its patterns puts it in, else the host itself.
 #[must_use]
 pub fn queue_key<'a>(host: &'a str, groups: &'a [(String, Vec<String>)]) -> &'a str {
-    let fits = |pattern: &String| match pattern.strip_prefix("*.") {
-        Some(suffix) => host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.')),
-        None => host == pattern,
-    };
-    let group = groups.iter().find(|(_, patterns)| patterns.iter().any(fits));
+    let fits = |patterns: &[String]| patterns.iter().any(|pattern| url::fits(pattern, host));
+    let group = groups.iter().find(|(_, patterns)| fits(patterns));
     group.map_or(host, |(name, _)| name)
 }
 

@@ -116,12 +116,24 @@ pub(super) struct KnownTask {
     pub(super) fetched_at: Option<i64>,
     pub(super) fetch_count: u32,
     pub(super) last_error: Option<Code>,
+    pub(super) owner: Option<i64>,
+    pub(super) depth: i64,
 }
 
 impl KnownTask {
     /// What it is once it was wished for as this: what was only looked at is what somebody says it is.
-    pub(super) fn turns_into(&self, wished: Kind) -> Kind {
-        if self.kind == Kind::Probe { wished } else { self.kind }
+    pub(super) fn turns_into(&self, wish: &Wish) -> Kind {
+        if self.kind == Kind::Probe || self.yields_to(wish) { wish.kind } else { self.kind }
+    }
+
+    /// Whether an operator's word goes before all that is known of a channel: a walk only came upon it, or
+    /// its own source calls it something else now.
+    pub(super) fn yields_to(&self, wish: &Wish) -> bool {
+        let is_channel = |kind| matches!(kind, Kind::Feed | Kind::Sitemap | Kind::Listing);
+        let is_own = wish.own && wish.source.is_some();
+        let was_found = self.kind == Kind::Listing && self.depth > 0;
+        let renamed = self.owner == wish.source && self.kind != wish.kind;
+        is_own && is_channel(wish.kind) && is_channel(self.kind) && (was_found || renamed)
     }
 }
 
@@ -138,6 +150,7 @@ pub(super) struct Wish {
     pub(super) prio: i64,
     pub(super) at: i64,
     pub(super) sourced: bool,
+    pub(super) source: Option<i64>,
     /// An operator's own, and not what another task told of.
     pub(super) own: bool,
     pub(super) refetch: Option<Refetch>,
@@ -151,6 +164,7 @@ impl Wish {
             prio: new.priority.into(),
             at: new.not_before.unwrap_or(now).ms(),
             sourced: new.source.is_some(),
+            source: new.source.map(|source| source.0),
             own: new.parent.is_none(),
             refetch: new.refetch,
         }
@@ -162,8 +176,8 @@ impl Wish {
 /// reason was final; parked ones rise with an enabled source; of what is done, recurring ones rise after
 /// a day, and others when they changed since.
 pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
-    if known.turns_into(wish.kind) != known.kind && (wish.sourced || known.status != Status::Parked)
-    {
+    let turns = known.turns_into(wish) != known.kind || known.yields_to(wish);
+    if turns && (wish.sourced || known.status != Status::Parked) {
         return Some(wish.at);
     }
     match known.status {
@@ -199,6 +213,10 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
         }
     }
 }
+
+/// What has to be forgotten of a channel that yields to an operator's word, in both databases: what it
+/// was told by was another's.
+pub(super) const FORGOTTEN: [&str; 2] = ["feed", "fetch_state"];
 
 /// What an answer means for one of the hosts that its lease holds. It is the word of the host that
 /// answered; but when a host has to wait, the task's own does, whoever answered in its place.

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::feed::found;
 use super::poll::{self, Brought, EXHAUSTED, Polled, went_well};
+use super::probe::{self, Seen};
 use super::{Carried, House, article, unchanged};
 use crate::model::{
     Ask, Code, Kind, Known, Lease, NewSource, NewTask, Next, Origin, Outcome, Outside, Refetch,
@@ -79,6 +80,8 @@ pub(super) struct Read {
     outside: Vec<Outside>,
     /// Links that are not worth a request.
     left: usize,
+    /// What the page names, when feeds are looked for beside it.
+    beside: Option<Seen>,
 }
 
 /// An address that a page leads to.
@@ -189,7 +192,7 @@ pub(super) fn read(
         let articles = once(pick(articles)?.into_iter().map(lead));
         let next = pagination.map(pick).transpose()?.into_iter().flatten().map(lead);
         let pages = next.filter(|next| next.hash != lease.task.url_hash).take(1).collect();
-        let read = Read { body_hash, articles, pages, outside: Vec::new(), left: 0 };
+        let read = Read { body_hash, articles, pages, outside: Vec::new(), left: 0, beside: None };
         return Ok(Found::Links(Box::new(read)));
     }
     let served = web::parse(response.final_url()).map(|url| web::host(&url)).unwrap_or_default();
@@ -202,7 +205,12 @@ pub(super) fn read(
     let told = response.exchange.headers.list("x-robots-tag").unwrap_or_default();
     let follow = links.follow && !told.to_ascii_lowercase().contains("nofollow");
     let all = if follow { links.all() } else { Vec::new() };
-    Ok(Found::Links(Box::new(judge(lease, all, body_hash, house)?)))
+    let mut read = judge(lease, all, body_hash, house)?;
+    let seeks = lease.source.as_ref().is_some_and(|source| source.spec.seeks_beside());
+    if seeks && lease.task.depth == 0 && house.search.requests > 0 {
+        read.beside = Some(Seen::beside(response, body));
+    }
+    Ok(Found::Links(Box::new(read)))
 }
 
 impl Lead {
@@ -236,8 +244,8 @@ fn judge(
     let max_page = house.spider.max_page_number;
     let rules = walk::Rules { patterns: &patterns, max_page, at: lease.now };
     let host = home(lease);
-    let mut read =
-        Read { body_hash, articles: Vec::new(), pages: Vec::new(), outside: Vec::new(), left: 0 };
+    let (articles, pages, outside) = (Vec::new(), Vec::new(), Vec::new());
+    let mut read = Read { body_hash, articles, pages, outside, left: 0, beside: None };
     let mut outside: HashMap<String, usize> = HashMap::new();
     for link in links {
         let lead = Lead::new(walk::tidied(&link.url), link.in_frame, &host, house);
@@ -281,6 +289,11 @@ impl Read {
     pub(super) fn asks(&self, lease: &Lease, ask: &mut Ask) {
         let page = |lead: &Lead| (web::host(&lead.url), lead.hash);
         ask.pages = self.articles.iter().map(page).collect();
+        if let Some(seen) = &self.beside {
+            ask.discovery = lease.task.source;
+            ask.robots = web::parse(&lease.task.url).ok().map(|url| web::origin(&url));
+            ask.leads = seen.leads();
+        }
         match list_of(lease) {
             Some(_) if lease.task.depth > 0 => {
                 ask.listed_before = lease.task.source.map(|source| (source, lease.task.depth));
@@ -340,7 +353,12 @@ pub(super) fn decide(
     outcome.validators = Some((validators, carried.final_url));
     outcome.feed = Some(polled.fact);
     outcome.events = polled.events;
-    outcome
+    match &read.beside {
+        Some(seen) if known.discovery.is_none() => {
+            probe::beside(lease, seen.clone(), outcome, known, at, house)
+        }
+        _ => outcome,
+    }
 }
 
 /// A list that was never read, or not for long, brings its first articles only, those counted that

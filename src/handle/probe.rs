@@ -51,10 +51,7 @@ impl Read {
 
     /// What it names.
     pub(super) fn leads(&self) -> Vec<String> {
-        match &self.seen {
-            Seen::Page(named) => named.iter().map(|candidate| candidate.url.clone()).collect(),
-            _ => Vec::new(),
-        }
+        self.seen.leads()
     }
 }
 
@@ -144,6 +141,18 @@ pub(super) fn decide(
         Body::Other => None,
     };
     conclude(lease, read.seen, Code::Ok, polled, known, at, house)
+}
+
+/// Begins a search beside a page that is followed itself, and whose outcome this is.
+pub(super) fn beside(
+    lease: &Lease,
+    seen: Seen,
+    outcome: Outcome,
+    known: &Known,
+    at: Ts,
+    house: &House,
+) -> Outcome {
+    conclude(lease, seen, outcome.code, Some(outcome), known, at, house)
 }
 
 /// A redirect that is a task of its own: followed already, or to be asked for next.
@@ -260,7 +269,7 @@ fn conclude(
     }
     let any = !search.found.is_empty();
     let mut outcome = match polled {
-        Some(outcome) if becomes.is_some() => outcome,
+        Some(outcome) if becomes.is_some() || lease.task.kind == Kind::Listing => outcome,
         _ => {
             let why = search.tried.last().filter(|it| it.url == asked.url);
             let why = why.map_or_else(|| told(&search), |tried| tried.why.clone());
@@ -277,7 +286,7 @@ fn conclude(
     }
     if search.ended.is_some() {
         outcome.events.push(over(lease, &search));
-        if any && !is_home(lease) {
+        if any && !is_home(lease) && !source.spec.reads_pages() {
             outcome.settled =
                 Some(found(lease, source.spec.url.clone(), Kind::Probe, Origin::Manual));
         }

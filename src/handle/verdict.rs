@@ -91,7 +91,7 @@ fn asked_whether_changed(response: &Response) -> bool {
 }
 
 /// `Retry-After` as an instant: seconds or a date.
-pub(super) fn retry_after(headers: &Headers, at: Ts) -> Option<Ts> {
+pub fn retry_after(headers: &Headers, at: Ts) -> Option<Ts> {
     let value = headers.get("retry-after")?.trim();
     match whole(value) {
         Some(seconds) => Some(at.after(Duration::from_secs(seconds))),

@@ -215,8 +215,20 @@ impl NewSource {
     /// Whether it names no channels and wants some to be found.
     #[must_use]
     pub fn seeks_channels(&self) -> bool {
-        let names_none = self.feed_urls.is_empty() && self.sitemap_urls.is_empty();
-        names_none && !self.reads_pages() && self.discover
+        !self.names_channels() && !self.reads_pages() && self.discover
+    }
+
+    /// Whether channels are to be found beside the pages that are walked.
+    #[must_use]
+    pub fn seeks_beside(&self) -> bool {
+        let walks_too = self.ingestion_mode == IngestionMode::Both && self.website.is_none();
+        !self.names_channels() && walks_too && self.discover
+    }
+
+    /// Whether it names a feed or a sitemap.
+    #[must_use]
+    pub const fn names_channels(&self) -> bool {
+        !self.feed_urls.is_empty() || !self.sitemap_urls.is_empty()
     }
 
     /// From now on it is polled like this.

@@ -205,6 +205,11 @@ fn is_address(line: &str) -> bool {
 fn addresses(text: &str) -> Vec<Row> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| is_address(line));
     let row = |(line, text): (u64, &str)| {
+        // What follows a blank and a # is a remark; within an address it is a part of it.
+        let text = text
+            .find(" #")
+            .or_else(|| text.find("\t#"))
+            .map_or(text, |at| text.get(..at).unwrap_or(text));
         let entry = match oversized(text.len()) {
             Some(refusal) => Err(refusal),
             None => {
@@ -226,6 +231,9 @@ fn outlines(body: &[u8], notes: &mut Vec<String>) -> Result<Vec<Row>, ListError>
     let list = opml::parse(body)?;
     if list.truncated {
         return Err(ListError::Truncated);
+    }
+    if list.repeated > 0 {
+        notes.push(format!("{} feeds stand in their outline more than once", list.repeated));
     }
     if list.left_out > 0 {
         notes.push(format!("{} feeds are more than a list may have, and left out", list.left_out));

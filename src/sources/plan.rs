@@ -39,12 +39,19 @@ pub enum Verdict {
     },
 }
 
+/// A source that has an address, and the label that its articles carry.
+#[derive(Clone, Debug)]
+struct Has {
+    name: String,
+    category: Option<String>,
+}
+
 /// What is followed, and what it is called.
 #[derive(Clone, Debug)]
 pub struct Followed {
     rules: KeyRules,
-    channels: HashMap<String, String>,
-    homes: HashMap<String, String>,
+    channels: HashMap<String, Vec<Has>>,
+    homes: HashMap<String, Vec<Has>>,
     names: HashSet<String>,
 }
 
@@ -62,10 +69,11 @@ impl Followed {
 
     fn add(&mut self, spec: &NewSource) {
         let keys = spec.feed_urls.iter().chain(&spec.sitemap_urls).map(|url| self.key(url));
+        let has = Has { name: spec.name.clone(), category: spec.category.clone() };
         for key in keys.collect::<Vec<_>>() {
-            self.channels.entry(key).or_insert_with(|| spec.name.clone());
+            self.channels.entry(key).or_default().push(has.clone());
         }
-        self.homes.entry(self.key(&spec.url)).or_insert_with(|| spec.name.clone());
+        self.homes.entry(self.key(&spec.url)).or_default().push(has);
         self.names.insert(spec.name.clone());
     }
 
@@ -74,22 +82,33 @@ impl Followed {
         url::parse(address).map_or_else(|_| address.to_owned(), |url| url::key(&url, &self.rules))
     }
 
-    /// Who has it, and by which address.
-    fn who(&self, spec: &NewSource) -> Option<(&String, String)> {
+    /// Who has it, and by which address. A feed may stand under several labels: its articles carry all.
+    #[must_use]
+    pub fn who(&self, spec: &NewSource) -> Option<(&String, String)> {
         let first = spec.feed_urls.first().or_else(|| spec.sitemap_urls.first());
         let (known, address) = match first {
             Some(channel) => (&self.channels, channel),
             None => (&self.homes, &spec.url),
         };
-        known.get(&self.key(address)).map(|name| (name, address.clone()))
+        let known = known.get(&self.key(address))?;
+        let same = |has: &&Has| {
+            first.is_none() || spec.category.is_none() || has.category == spec.category
+        };
+        known.iter().find(same).map(|has| (&has.name, address.clone()))
     }
 
-    /// The name, or one that nobody has: with the host of the address, and a number if need be.
-    fn free_name(&self, name: &str, address: &str) -> String {
+    /// The name, or one that nobody has: with its label or the host of its address, and a number if need
+    /// be.
+    fn free_name(&self, spec: &NewSource) -> String {
+        let NewSource { name, category, .. } = spec;
         if !self.names.contains(name) {
-            return name.to_owned();
+            return name.clone();
         }
+        let address = spec.feed_urls.first().unwrap_or(&spec.url);
+        let shared = self.channels.contains_key(&self.key(address));
         let host = url::parse(address).map(|url| url::host(&url)).unwrap_or_default();
+        // What tells it from the other: the label when the feed is the same, else the host.
+        let host = category.clone().filter(|_| shared || *name == host).unwrap_or(host);
         let endings = (2..).map(|n| format!(" ({host} {n})"));
         let endings = std::iter::once(format!(" ({host})")).chain(endings);
         let names = endings.map(|ending| {
@@ -113,7 +132,7 @@ impl Followed {
         if let Some((by, address)) = self.who(&spec) {
             return Verdict::Known { by: by.clone(), address };
         }
-        let name = self.free_name(&spec.name, spec.feed_urls.first().unwrap_or(&spec.url));
+        let name = self.free_name(&spec);
         let title = std::mem::replace(&mut spec.name, name);
         let instead_of = (title != spec.name).then_some(title);
         self.add(&spec);
@@ -167,6 +186,9 @@ mod tests {
         assert_eq!(add(&[feed, ("name", "A")]), "A");
         assert_eq!(add(&[("feed_url", "http://a.example/feed/?utm_source=x")]), "known by A");
         assert_eq!(add(&[("url", "https://a.example/")]), "known by A");
+        let world = ("category", "world");
+        assert_eq!(add(&[feed, world, ("name", "A")]), "renamed A (world)");
+        assert_eq!(add(&[feed, world]), "known by A (world)");
         assert_eq!(add(&[("url", "https://a.example/sport")]), "a.example");
         assert_eq!(add(&[("feed_url", "https://a.example/2"), ("name", "B")]), "B");
         assert_eq!(add(&[("url", "ftp://a.example/")]), "url_scheme");

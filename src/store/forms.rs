@@ -14,7 +14,7 @@ use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
     Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, Evidence, FetchId,
     IngestionMode, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Reference,
-    Revision, Source, SourceChange, SourceId, Ts, UrlHash, Warned, Website,
+    Revision, Source, SourceChange, SourceId, TaskId, Ts, UrlHash, Warned, Website,
 };
 
 /// How hard article texts are compressed.
@@ -174,14 +174,43 @@ pub(super) fn evidence(entry: Entry) -> Evidence {
     }
 }
 
-/// Who told of tasks, in both databases: what their own rows say, and who else did. Of pages that the
-/// spider walks the source's home page stands for all.
+/// Who told of tasks, in both databases: what their own rows say, who else did, and for both the sources
+/// that share the channel and are followed. Of pages that the spider walks the source's home page stands
+/// for all.
 pub(super) const TOLD: &str = "SELECT r.task_id, s.name, s.uuid, s.spec,
       coalesce(c.url, CASE WHEN r.origin = 2 THEN s.url END), r.origin, r.first_seen
     FROM (SELECT id AS task_id, source_id, origin, parent_id AS channel_id,
         discovered_at AS first_seen FROM task
-      UNION ALL SELECT task_id, source_id, origin, channel_id, first_seen FROM task_source) r
+      UNION ALL SELECT task_id, source_id, origin, channel_id, first_seen FROM task_source
+      UNION ALL SELECT t.id, o.source_id, t.origin, t.parent_id,
+        CASE WHEN o.first_seen > t.discovered_at THEN o.first_seen ELSE t.discovered_at END
+        FROM task t JOIN task_source o ON o.task_id = t.parent_id AND o.source_id <> t.source_id
+        JOIN source f ON f.id = o.source_id AND f.enabled_at IS NOT NULL WHERE t.origin IN (0, 1)
+      UNION ALL SELECT t.task_id, o.source_id, t.origin, t.channel_id,
+        CASE WHEN o.first_seen > t.first_seen THEN o.first_seen ELSE t.first_seen END
+        FROM task_source t JOIN task_source o ON o.task_id = t.channel_id
+        AND o.source_id <> t.source_id
+        JOIN source f ON f.id = o.source_id AND f.enabled_at IS NOT NULL WHERE t.channel_id > 0) r
     LEFT JOIN source s ON s.id = r.source_id LEFT JOIN task c ON c.id = r.channel_id";
+
+/// Who told of tasks, each once, in the order in which they first did.
+pub(super) fn told_once(told: &mut Vec<(TaskId, Reference)>) {
+    told.sort_by_key(|(_, one)| (one.first_seen, one.origin.number()));
+    let mut seen = HashSet::new();
+    told.retain(|(task, one)| {
+        seen.insert((*task, one.source_id.clone(), one.channel.clone(), one.origin.number()))
+    });
+}
+
+/// Gives what a source leaves behind to the next who told of it: a statement for a table, with the column
+/// that names the task.
+pub(super) fn inherited(table: &str, task: &str) -> String {
+    format!(
+        "UPDATE {table} SET source_id = (SELECT r.source_id FROM task_source r
+           WHERE r.task_id = {table}.{task} AND r.source_id <> $1 ORDER BY r.first_seen LIMIT 1)
+         WHERE source_id = $1"
+    )
+}
 
 /// The category in a source's own words.
 pub(super) fn category(spec: &str) -> Option<String> {

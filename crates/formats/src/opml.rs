@@ -48,7 +48,7 @@ impl OpmlError {
 pub struct Opml {
     /// Its name.
     pub title: Option<String>,
-    /// The feeds, in its order, each once.
+    /// The feeds, in its order, each once in an outline.
     pub feeds: Vec<Subscription>,
     /// The lines on which they stand, as they were read.
     #[serde(skip)]
@@ -59,6 +59,8 @@ pub struct Opml {
     /// Feeds that are more than are read.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out: usize,
+    /// Feeds that stood in the same outline before.
+    pub repeated: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
@@ -136,7 +138,7 @@ impl Opml {
         &mut self,
         tag: &Tag<'_>,
         open: &[Option<String>],
-        known: &mut HashSet<String>,
+        known: &mut HashSet<(String, String)>,
     ) -> Option<String> {
         let title = tag.attribute("title").or_else(|| tag.attribute("text"));
         let title = title.map(|title| text::plain(&title)).filter(|title| !title.is_empty());
@@ -148,9 +150,10 @@ impl Opml {
         let Some(feed_url) = url.as_deref().map(web_address) else { return title };
         if self.feeds.len() >= MAX_FEEDS {
             self.left_out += 1;
-        } else if known.insert(feed_url.clone()) {
-            let around =
-                open.iter().flatten().map(|name| spaced(name)).collect::<Vec<_>>().join("/");
+            return None;
+        }
+        let around = open.iter().flatten().map(|name| spaced(name)).collect::<Vec<_>>().join("/");
+        if known.insert((feed_url.clone(), around.clone())) {
             let own = tag.attribute("category").unwrap_or_default();
             let own = own.split(',').map(|own| own.trim().trim_matches('/'));
             let mut categories: Vec<String> = Vec::new();
@@ -161,6 +164,8 @@ impl Opml {
             }
             let home_url = tag.attribute("htmlUrl");
             self.feeds.push(Subscription { title, feed_url, home_url, categories });
+        } else {
+            self.repeated += 1;
         }
         None
     }

@@ -110,8 +110,13 @@ fn admit(url: Url) -> Result<Url, UrlError> {
 }
 
 /// The rules that leave the most of an address in its key.
-const LONGEST: KeyRules =
-    KeyRules { keep_trailing_slash: true, keep_scheme: true, exact: false, tracking: Vec::new() };
+const LONGEST: KeyRules = KeyRules {
+    keep_trailing_slash: true,
+    keeping: Vec::new(),
+    keep_scheme: true,
+    exact: false,
+    tracking: Vec::new(),
+};
 
 /// The address as given, fit to be shown: what looks like a user name and password is hidden.
 #[must_use]
@@ -130,6 +135,8 @@ pub fn without_credentials(given: &str) -> String {
 pub struct KeyRules {
     /// `/a` and `/a/` are two pages.
     pub keep_trailing_slash: bool,
+    /// Hosts on which they are, whatever holds elsewhere: exact, or `*.suffix`.
+    pub keeping: Vec<String>,
     /// `http://a` and `https://a` are two pages.
     pub keep_scheme: bool,
     /// Whatever differs at all is another page.
@@ -147,18 +154,29 @@ pub fn key(url: &Url, rules: &KeyRules) -> String {
     let mut key = String::with_capacity(url.as_str().len());
     key.push_str(if rules.keep_scheme { url.scheme() } else { "https" });
     key.push_str("://");
-    key.push_str(&host(url));
+    let host = host(url);
+    key.push_str(&host);
     if let Some(port) = url.port().filter(|port| rules.keep_scheme || !matches!(port, 80 | 443)) {
         key.push_str(&format!(":{port}"));
     }
     let path = url.path();
-    let path = if rules.keep_trailing_slash { path } else { path.trim_end_matches('/') };
+    let keeps = rules.keep_trailing_slash || rules.keeping.iter().any(|one| fits(one, &host));
+    let path = if keeps { path } else { path.trim_end_matches('/') };
     if path.is_empty() {
         key.push('/');
     }
     push_path(&mut key, path);
     push_query(&mut key, url.query().unwrap_or_default(), rules);
     key
+}
+
+/// Whether a pattern, a host or `*.suffix`, means this host.
+#[must_use]
+pub fn fits(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        Some(suffix) => host.strip_suffix(suffix).is_some_and(|rest| rest.ends_with('.')),
+        None => host == pattern,
+    }
 }
 
 /// Writes a path with one spelling of its escapes: upper-case, and none that is not needed.
@@ -416,6 +434,15 @@ mod tests {
         let tracking = vec!["ref".to_owned()];
         let rules = KeyRules { keep_trailing_slash: true, tracking, ..KeyRules::default() };
         assert_eq!(key(&url, &rules), "https://example.com/a/");
+        let keeping = vec!["*.example.com".to_owned(), "other.example".to_owned()];
+        let rules = KeyRules { keeping, ..KeyRules::default() };
+        for (given, expected) in [
+            ("https://www.example.com/a/", "https://www.example.com/a/"),
+            ("https://example.com/a/", "https://example.com/a"),
+            ("https://other.example/a/", "https://other.example/a/"),
+        ] {
+            assert_eq!(key(&parse(given).unwrap(), &rules), expected);
+        }
         let plain = parse("http://example.com:80/a/?my_x=1&re=2#c").unwrap();
         let tracking = vec!["my_*".to_owned()];
         let rules = KeyRules { keep_scheme: true, tracking, ..KeyRules::default() };
@@ -523,6 +550,7 @@ mod tests {
         ) {
             let rules = KeyRules {
                 keep_trailing_slash: keep,
+                keeping: Vec::new(),
                 keep_scheme: strict,
                 exact,
                 tracking: if strict { vec!["ref".to_owned()] } else { Vec::new() },

@@ -15,7 +15,8 @@ use crate::app;
 use crate::app::discover::{Look, Scout};
 use crate::config::Config;
 use crate::db::EngineLock;
-use crate::model::{FoundChannel, IngestionMode, Kind, NewSource, Source, Tried};
+use crate::handle::listing::Preview;
+use crate::model::{FoundChannel, IngestionMode, Kind, NewSource, Source, Tried, Website};
 use crate::sources::MAX_NAME;
 use crate::store::Store;
 
@@ -26,9 +27,7 @@ pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     let config = context.load()?.config;
     let mut spec = super::spec(args, &config)?;
     spec.discover &= !args.no_discover;
-    // A page that is to be read as a page needs no feed.
-    let is_page = spec.website.is_some() || spec.ingestion_mode == IngestionMode::Spider;
-    if args.no_check || is_page {
+    if args.no_check {
         let source = context.store_or_new().await?.add_source(spec).await?;
         let told = format!("{} is followed: {}", source.spec.name, channels(&source));
         return context.out.done(&source, &told);
@@ -40,18 +39,24 @@ pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     let beside = store_if_any(&config, context).await?;
     taken(&spec, beside.as_deref()).await?;
     let scout = Scout::new(&config, &context.clock, beside)?;
+    // A page that is to be read as a page needs no feed.
+    let is_page = spec.website.is_some() || spec.ingestion_mode == IngestionMode::Spider;
+    let around = spec.discover && config.discovery.enabled && !is_page;
+    let named = args.flags.channels().map(|url| (url.trim(), false));
+    let asked: Vec<_> = args.urls.iter().map(|url| (url.trim(), around)).chain(named).collect();
     let mut looks = Vec::new();
-    for url in &args.urls {
+    for (url, around) in asked {
         context.out.note(&format!("looking at {}", text::one_line(url)));
-        let around = spec.discover && config.discovery.enabled;
-        looks.push(scout.look(url.trim(), around, &spec).await);
+        looks.push((url, scout.look(url, around, &spec).await));
     }
     let spec = found(spec, args, &looks)?;
-    context.out.note(&shown(&looks, context));
+    let mut looks: Vec<Look> = looks.into_iter().map(|(_, look)| look).collect();
+    context.out.note(&shown(&spec, &looks, context));
     context.out.confirm(args.yes, &format!("Follow {}", text::one_line(&spec.name)))?;
     let store = context.store_or_new().await?;
     let source = store.add_source(spec).await?;
     let polled = poll(&source, &mut looks, &config, &store, context).await?;
+    let shared = shared(&source, &*store).await?;
     let newest: Vec<&Entry> = looks.iter().flat_map(|look| &look.newest).collect();
     let value = json!({
         "source": source, "found": looks.iter().flat_map(|look| &look.search.found).collect::<Vec<_>>(),
@@ -60,6 +65,7 @@ pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     context.out.emit(&value, |_| {
         let then = if polled { "" } else { "; it is polled when an engine runs" };
         let mut told = format!("{} is followed: {}{then}", source.spec.name, channels(&source));
+        told.push_str(&shared);
         for entry in &newest {
             let date = entry.published.or(entry.updated);
             let date = date.map_or_else(String::new, |at| text::when(at, context.clock.now()));
@@ -95,16 +101,41 @@ async fn taken(spec: &NewSource, store: Option<&dyn Store>) -> Result<(), Failur
     }
 }
 
+/// What is said of channels that another source had first.
+async fn shared(source: &Source, store: &dyn Store) -> Result<String, Failure> {
+    let (_, own) = store.source(&source.uuid).await?;
+    let channels = source.spec.feed_urls.iter().chain(&source.spec.sitemap_urls);
+    let others = channels.filter(|url| !own.iter().any(|one| one.url == **url));
+    let told = others.map(|url| {
+        format!("\n  {}: another source follows it too, and polls it", text::one_line(url))
+    });
+    Ok(told.collect())
+}
+
+/// Whether a look brought what the source is to be followed by.
+fn is_enough(spec: &NewSource, look: &Look) -> bool {
+    let lists = matches!(spec.website, Some(Website::List { .. }));
+    let reads = |page: &Preview| spec.reads_pages() && (page.articles > 0 || !lists);
+    !look.search.found.is_empty() || matches!(&look.page, Some(Ok(page)) if reads(page))
+}
+
 /// The source with the channels that were found, or all that was tried.
-fn found(mut spec: NewSource, args: &Add, looks: &[Look]) -> Result<NewSource, Failure> {
-    let empty = looks.iter().zip(&args.urls).filter(|(look, _)| look.search.found.is_empty());
+fn found(mut spec: NewSource, args: &Add, looks: &[(&str, Look)]) -> Result<NewSource, Failure> {
+    let empty = looks.iter().filter(|(_, look)| !is_enough(&spec, look));
     let lines: Vec<String> = empty
-        .flat_map(|(look, url)| {
+        .flat_map(|(url, look)| {
             let head = format!("nothing to follow was found at {}; tried:", text::one_line(url));
             let tried = look.search.tried.iter().map(|Tried { url, why, .. }| {
                 format!("  {}: {}", text::one_line(url), text::one_line(why))
             });
-            std::iter::once(head).chain(tried).collect::<Vec<_>>()
+            let page = match &look.page {
+                Some(Err(why)) => Some(format!("  read as a page: {}", text::one_line(why))),
+                Some(Ok(_)) if spec.reads_pages() => {
+                    Some("  read as a page: the selector picks no link to an article".to_owned())
+                }
+                _ => None,
+            };
+            std::iter::once(head).chain(tried).chain(page).collect::<Vec<_>>()
         })
         .collect();
     if !lines.is_empty() {
@@ -113,7 +144,8 @@ fn found(mut spec: NewSource, args: &Add, looks: &[Look]) -> Result<NewSource, F
         return Err(Failure::failed("nothing_found", message));
     }
     (spec.feed_urls, spec.sitemap_urls) = (Vec::new(), Vec::new());
-    for FoundChannel { url, kind, .. } in looks.iter().flat_map(|look| &look.search.found) {
+    let channels = || looks.iter().flat_map(|(_, look)| &look.search.found);
+    for FoundChannel { url, kind, .. } in channels() {
         let list =
             if *kind == Kind::Sitemap { &mut spec.sitemap_urls } else { &mut spec.feed_urls };
         if !list.contains(url) {
@@ -121,18 +153,22 @@ fn found(mut spec: NewSource, args: &Add, looks: &[Look]) -> Result<NewSource, F
         }
     }
     // A page that was given is the home page; of a feed it is the root of its site.
-    let page = args.urls.first().filter(|url| {
-        let given = |found: &FoundChannel| found.url == url.trim();
-        !looks.iter().flat_map(|look| &look.search.found).any(given)
-    });
-    if let Some(page) = page.filter(|page| web::parse(page).is_ok()) {
-        page.trim().clone_into(&mut spec.url);
+    let is_channel = |url: &str| channels().any(|found| found.url == url);
+    if args.flags.home().is_none() {
+        match args.urls.iter().map(|url| url.trim()).find(|url| !is_channel(url)) {
+            Some(page) if web::parse(page).is_ok() => page.clone_into(&mut spec.url),
+            _ => {
+                if let Some(url) = web::parse(&spec.url).ok().filter(|_| is_channel(&spec.url)) {
+                    spec.url = format!("{}/", web::origin(&url));
+                }
+            }
+        }
     }
     Ok(spec)
 }
 
 /// What was found and why it was chosen, as a table.
-fn shown(looks: &[Look], context: &Context) -> String {
+fn shown(spec: &NewSource, looks: &[Look], context: &Context) -> String {
     let now = context.clock.now();
     let found = looks.iter().flat_map(|look| &look.search.found);
     let rows = found.map(|found| {
@@ -148,14 +184,32 @@ fn shown(looks: &[Look], context: &Context) -> String {
             text::one_line(&found.url),
         ]
     });
-    let table =
-        context.out.table(["kind", "title", "items", "newest", "why", "url"], rows.collect());
+    let rows: Vec<_> = rows.collect();
+    let mut told = Vec::new();
+    if !rows.is_empty() {
+        told.push(context.out.table(["kind", "title", "items", "newest", "why", "url"], rows));
+    }
     let offered: Vec<String> = looks
         .iter()
         .flat_map(|look| &look.search.left)
         .map(|left| format!("also offered: {}", text::one_line(&left.url)))
         .collect();
-    [vec![table], offered].concat().join("\n")
+    let pages = looks.iter().filter_map(|look| look.page.as_ref()?.as_ref().ok());
+    let pages: Vec<String> = pages
+        .filter(|_| spec.reads_pages() && spec.website != Some(Website::Direct))
+        .map(|page| {
+            let count = text::count(page.articles as u64, "article");
+            let like = page.pattern.iter().map(|it| format!(", most like {}", text::one_line(it)));
+            let samples = page.samples.iter().map(|it| format!("\n  {}", text::one_line(it)));
+            format!(
+                "the page lists {count}{}{}",
+                like.collect::<String>(),
+                samples.collect::<String>()
+            )
+        })
+        .collect();
+    told.extend(pages.into_iter().chain(offered));
+    told.join("\n")
 }
 
 /// Polls the channels once, with the answers that are in hand. Beside an engine that is its work: it is

@@ -129,19 +129,13 @@ async fn rehearsed(
     config: &Config,
     context: &Context,
 ) -> Result<(), Failure> {
-    let mut specs = Vec::new();
-    for row in list.rows {
-        let spec = row
-            .entry
-            .and_then(|entry| specify(&entry.wanted(), permit).map_err(|error| error.to_string()));
-        match spec {
-            Ok(spec) => specs.push(spec),
-            Err(reason) => {
-                context.out.note(&format!("line {}: {}", row.line, text::one_line(&reason)));
-            }
-        }
-    }
-    rehearse::run(specs, config, context).await
+    let rows = list.rows.into_iter().map(|row| {
+        let specified = |entry: lists::Entry| {
+            specify(&entry.wanted(), permit).map_err(|error| error.to_string())
+        };
+        (row.line, row.entry.and_then(specified))
+    });
+    rehearse::run(rows.collect(), config, context).await
 }
 
 /// Sources to add, each with its place in the report.
@@ -275,6 +269,11 @@ impl Told {
 pub(super) async fn export(args: &Export, context: &Context) -> Result<(), Failure> {
     let sources = context.store().await?.sources().await?;
     let written = |format| lists::write(&sources, format);
+    let feedless = sources.iter().filter(|source| source.spec.feed_urls.is_empty()).count();
+    if args.format == Format::Opml && feedless > 0 {
+        let count = text::count(feedless as u64, "source");
+        context.out.note(&format!("{count} without feeds left out: OPML has room for feeds alone; --format csv or json has all"));
+    }
     let value: serde_json::Value = serde_json::from_str(&written(Format::Json))
         .map_err(|error| Failure::failed("json", error.to_string()))?;
     context.out.emit(&value, |_| written(args.format).trim_end().to_owned())

@@ -3,7 +3,7 @@
 //!
 //! Every host is asked in turn as the engine would ask it; several hosts at a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use feedmill_formats::discover::How;
@@ -20,6 +20,7 @@ use crate::app::discover::{Look, Scout};
 use crate::config::Config;
 use crate::handle::listing::Preview;
 use crate::model::{FoundChannel, NewSource, Source, Tried, Ts};
+use crate::sources::plan::Followed;
 
 /// Hosts that are looked at together.
 const TOGETHER: usize = 16;
@@ -30,6 +31,8 @@ const DAY: Duration = Duration::from_hours(24);
 /// What is known of a row before it is imported.
 #[derive(Debug, Serialize)]
 struct Row {
+    /// Where it stands in the list.
+    line: u64,
     name: String,
     url: String,
     /// What would be followed.
@@ -88,13 +91,31 @@ struct Rehearsal {
     found: usize,
     /// Expected requests in a day, by host, the busiest first.
     hosts: Vec<(String, f64)>,
+    /// Rows that cannot be followed, and why.
+    refused: Vec<Refused>,
+    /// Rows that a source follows already: nobody was asked for them.
+    known: Vec<Known>,
     /// Requests that the rehearsal itself made.
     requests: u32,
 }
 
+#[derive(Debug, Serialize)]
+struct Refused {
+    line: u64,
+    reason: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Known {
+    line: u64,
+    name: String,
+    /// The source that follows it.
+    by: String,
+}
+
 /// Looks at every source of a list and tells what would come of it, beside what is followed already.
 pub(super) async fn run(
-    list: Vec<NewSource>,
+    list: Vec<(u64, Result<NewSource, String>)>,
     config: &Config,
     context: &Context,
 ) -> Result<(), Failure> {
@@ -105,10 +126,23 @@ pub(super) async fn run(
     };
     let scout = Scout::new(config, &context.clock, store)?;
     // The rows of one host one after the other, so that none waits for its turn in vain.
-    let mut by_host: BTreeMap<String, Vec<(usize, NewSource)>> = BTreeMap::new();
-    for (at, new) in list.into_iter().enumerate() {
-        let host = web::parse(&new.url).map(|url| web::host(&url)).unwrap_or_default();
-        by_host.entry(host).or_default().push((at, new));
+    let mut by_host: BTreeMap<String, Vec<(u64, NewSource)>> = BTreeMap::new();
+    let (mut refused, mut known) = (Vec::new(), Vec::new());
+    let own = Followed::of(&followed, app::key_rules(config));
+    for (line, row) in list {
+        match row {
+            Err(reason) => {
+                context.out.note(&format!("line {line}: {}", text::one_line(&reason)));
+                refused.push(Refused { line, reason });
+            }
+            Ok(new) => match own.who(&new) {
+                Some((by, _)) => known.push(Known { line, name: new.name, by: by.clone() }),
+                None => {
+                    let host = web::parse(&new.url).map(|url| web::host(&url)).unwrap_or_default();
+                    by_host.entry(host).or_default().push((line, new));
+                }
+            },
+        }
     }
     let total: usize = by_host.values().map(Vec::len).sum();
     let looks = by_host.into_values().map(|rows| async {
@@ -128,7 +162,8 @@ pub(super) async fn run(
         }
     }
     seen.sort_by_key(|(at, ..)| *at);
-    let rehearsal = gather(seen, &followed, config, context.clock.now());
+    let mut rehearsal = gather(seen, &followed, config, context.clock.now());
+    (rehearsal.refused, rehearsal.known) = (refused, known);
     context.out.emit(&rehearsal, |out| told_of(&rehearsal, out))
 }
 
@@ -158,7 +193,7 @@ async fn look(scout: &Scout, new: &NewSource, config: &Config) -> Look {
 }
 
 fn gather(
-    seen: Vec<(usize, Look, NewSource)>,
+    seen: Vec<(u64, Look, NewSource)>,
     followed: &[Source],
     config: &Config,
     now: Ts,
@@ -177,7 +212,8 @@ fn gather(
         }
     }
     let (mut rows, mut hosts, mut requests) = (Vec::new(), BTreeMap::<String, f64>::new(), 0);
-    for (_, look, new) in seen {
+    let mut counted = HashSet::new();
+    for (line, look, new) in seen {
         requests += look.requests.values().sum::<u32>();
         let mut overlaps = Vec::new();
         for found in &look.search.found {
@@ -191,7 +227,10 @@ fn gather(
                 .extend(others.into_iter().map(|name| format!("{} is also {name}'s", found.url)));
         }
         let per_day = expected(&look, &new, config, now);
-        if let Ok(url) = web::parse(look.search.found.first().map_or(&new.url, |it| &it.url)) {
+        let address = look.search.found.first().map_or(&new.url, |it| &it.url);
+        // A feed that several rows share is polled once.
+        let first = counted.insert(key(address, &rules));
+        if let Some(url) = web::parse(address).ok().filter(|_| first) {
             *hosts.entry(web::host(&url)).or_default() += per_day;
         }
         let mut look = look;
@@ -205,6 +244,7 @@ fn gather(
         };
         let title = |entry: &feedmill_formats::feed::Entry| entry.title.clone();
         rows.push(Row {
+            line,
             reads_page: new.reads_pages(),
             name: new.name,
             url: new.url,
@@ -221,7 +261,7 @@ fn gather(
     let mut hosts: Vec<(String, f64)> = hosts.into_iter().filter(|(_, n)| *n > 0.0).collect();
     hosts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let found = rows.iter().filter(|row| row.has_something()).count();
-    Rehearsal { rows, found, hosts, requests }
+    Rehearsal { rows, found, hosts, refused: Vec::new(), known: Vec::new(), requests }
 }
 
 /// What makes an address the same as another.
@@ -256,15 +296,29 @@ fn told_of(rehearsal: &Rehearsal, out: &Out) -> String {
     let table = out.table(head, rows.collect());
     let hosts = rehearsal.hosts.iter().take(10);
     let hosts: Vec<String> =
-        hosts.map(|(host, per_day)| format!("  {host} {:.0}", per_day.ceil())).collect();
+        hosts.map(|(host, per_day)| format!("\n  {host} {:.0}", per_day.ceil())).collect();
     let sum: f64 = rehearsal.hosts.iter().map(|(_, per_day)| per_day).sum();
-    format!(
-        "{table}\n\n{} of {} have something to follow; about {:.0} requests a day on {}, most of them:\n{}\n{} were made to look; nothing was stored",
+    let mut told = format!(
+        "{table}\n\n{} of {} have something to follow",
         rehearsal.found,
         text::count(rehearsal.rows.len() as u64, "row"),
-        sum.ceil(),
-        text::count(rehearsal.hosts.len() as u64, "host"),
-        hosts.join("\n"),
-        text::count(rehearsal.requests.into(), "request"),
-    )
+    );
+    if !hosts.is_empty() {
+        told.push_str(&format!(
+            "; about {:.0} requests a day on {}, most of them:{}",
+            sum.ceil(),
+            text::count(rehearsal.hosts.len() as u64, "host"),
+            hosts.concat(),
+        ));
+    }
+    for (count, what) in [
+        (rehearsal.known.len(), "followed already, and not looked at"),
+        (rehearsal.refused.len(), "cannot be followed"),
+    ] {
+        if count > 0 {
+            told.push_str(&format!("\n{}: {what}", text::count(count as u64, "row")));
+        }
+    }
+    let made = text::count(rehearsal.requests.into(), "request");
+    format!("{told}\n{made} made to look; nothing was stored")
 }

@@ -116,11 +116,22 @@ impl Flags {
         texts.chain(lists).chain(others).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Whether its home page is to be read, and not its feeds alone.
-    pub(super) fn wants_pages(&self) -> bool {
-        self.website.is_some()
+    /// Whether an address beside them is the home page: it is to be read, or its channels are named.
+    pub(super) fn wants_home(&self) -> bool {
+        let reads = self.website.is_some()
             || self.article_selector.is_some()
-            || self.mode == Some(IngestionMode::Spider)
+            || matches!(self.mode, Some(IngestionMode::Spider | IngestionMode::Both));
+        self.url.is_none() && (reads || self.channels().next().is_some())
+    }
+
+    /// The feeds and sitemaps that are named.
+    pub(super) fn channels(&self) -> impl Iterator<Item = &String> {
+        self.feed_urls.iter().chain(&self.sitemap_urls)
+    }
+
+    /// The home page that is named.
+    pub(super) const fn home(&self) -> Option<&String> {
+        self.url.as_ref()
     }
 
     /// How they say that it is asked.

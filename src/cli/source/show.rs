@@ -218,7 +218,14 @@ fn table(
         return "no channels yet".to_owned();
     }
     if channels.is_empty() {
-        return "no channels of its own: another source owns its addresses".to_owned();
+        let why = if source.spec.names_channels() || source.spec.reads_pages() {
+            "another source owns its addresses"
+        } else if source.spec.seeks_channels() {
+            "its home page was not looked at yet"
+        } else {
+            "it names none, and none are looked for"
+        };
+        return format!("no channels of its own: {why}");
     }
     let rows = channels.iter().map(|one| {
         [

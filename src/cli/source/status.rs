@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::out::Out;
 use super::super::{Context, Failure, channel, text};
-use crate::model::{Discovery, Health, Source, SourceId, Ts};
+use crate::model::{Discovery, Health, Source, SourceId, Ts, Website};
 use crate::store::ChannelState;
 
 /// How a source does, the worst first.
@@ -108,7 +108,7 @@ fn standing<'a>(
     if !source.enabled() {
         return stand(
             Group::Disabled,
-            None,
+            source.disabled_at,
             None,
             source.disable_reason.clone().unwrap_or_default(),
         );
@@ -133,6 +133,12 @@ fn standing<'a>(
 /// Why a source has no channels.
 fn unfollowed(source: &Source, search: Option<&Discovery>) -> (Option<Ts>, String) {
     match search {
+        None if source.spec.website == Some(Website::Direct) => {
+            (Some(source.created_at), "its home page is its article".to_owned())
+        }
+        None if source.spec.names_channels() => {
+            (Some(source.created_at), "another source owns its channels".to_owned())
+        }
         Some(Discovery { ended: Some(ended), found, tried, .. }) if found.is_empty() => {
             let reason = format!("nothing found among {} addresses", tried.len());
             (Some(*ended), format!("{reason}; `feedmill source show` tells which"))
@@ -140,7 +146,7 @@ fn unfollowed(source: &Source, search: Option<&Discovery>) -> (Option<Ts>, Strin
         Some(search) if !search.found.is_empty() => {
             (search.ended, "another source owns its channels".to_owned())
         }
-        _ if source.spec.discover => {
+        _ if source.spec.seeks_channels() => {
             (Some(source.created_at), "its feeds are being looked for".to_owned())
         }
         _ => (Some(source.created_at), "it names no channels, and none are looked for".to_owned()),
@@ -156,6 +162,9 @@ fn group(one: &ChannelState) -> Group {
             Group::Late
         }
         (None, _) => Group::NeverFetched,
+        (Some(Health::Usual), _) if one.last_success_at.is_none() && one.last_error.is_some() => {
+            Group::Failing
+        }
         (Some(Health::Usual), _) => Group::Healthy,
     }
 }

@@ -10,7 +10,7 @@ use super::sources::pass_to;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
 use crate::frontier::Candidate;
-use crate::frontier::rulings::{KnownTask, Teller, Wish, is_free, new_due};
+use crate::frontier::rulings::{FORGOTTEN, KnownTask, Teller, Wish, is_free, new_due};
 use crate::model::{Origin, SourceId, Status, TaskId, Ts};
 
 /// What became of a batch.
@@ -152,6 +152,7 @@ fn gather<'a>(
             asked.wish.refetch = refetch.max_by_key(|refetch| refetch.changed);
             if !asked.wish.sourced && new.source.is_some() {
                 (asked.wish.sourced, asked.owner, asked.wanted) = (true, new.source, true);
+                (asked.wish.source, asked.wish.own) = (wish.source, wish.own);
             }
         }
         if let Some(by) = Teller::of(new).filter(|by| !asked.given_by.contains(by)) {
@@ -208,7 +209,7 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
         tx,
         "SELECT t.id, t.host_id, t.lane, t.prio, t.due, t.kind, t.status, t.hash, t.source_id,
            t.fetched_at, l.id IS NOT NULL, f.last_error, coalesce(t.url_key, t.url), t.fetch_count,
-           t.origin, t.parent_id
+           t.origin, t.parent_id, t.depth
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k(host_id, lane, hash)
          JOIN task t ON t.host_id = k.host_id AND t.lane = k.lane AND t.hash = k.hash
          LEFT JOIN host l ON l.queue_id = t.host_id AND l.lease_task = t.id
@@ -231,6 +232,8 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
             fetched_at: maybe(row, 9)?,
             fetch_count: narrow("count", row, 13)?,
             last_error: maybe_code(row, 11)?,
+            owner: maybe(row, 8)?,
+            depth: int(row, 16)?,
         };
         let key = (place.queue, place.lane.number(), int(row, 7)?);
         let (owner, leased) = (maybe(row, 8)?, row.try_get(10)?);
@@ -249,15 +252,20 @@ async fn meet_again(
     now: Ts,
 ) -> Result<u64, DbError> {
     let (mut adopted, mut moved, mut back) = (Vec::new(), Vec::new(), Vec::new());
+    let mut yielding = Vec::new();
     for asked in again {
         let Some(kept) = known.get(&asked.key) else { continue };
         if !asked.wanted {
             continue;
         }
         let parked = kept.state.status == Status::Parked;
-        let free = kept.owner.is_none() || is_free(kept.state.kind, kept.state.status);
+        let yields = kept.state.yields_to(&asked.wish);
+        let free = kept.owner.is_none() || is_free(kept.state.kind, kept.state.status) || yields;
         if asked.wish.sourced && free {
             adopted.extend(asked.owner.map(|owner| (kept.place.task, owner.0)));
+        }
+        if yields {
+            yielding.push((kept.place.task, asked.wish.kind.number()));
         }
         if kept.leased {
             if parked && asked.wish.sourced {
@@ -272,13 +280,14 @@ async fn meet_again(
                 Place {
                     prio: kept.place.prio.max(asked.wish.prio),
                     due,
-                    kind: kept.state.turns_into(asked.wish.kind),
+                    kind: kept.state.turns_into(&asked.wish),
                     ..kept.place
                 },
             ));
         }
     }
     pass_to(tx, &adopted).await?;
+    yield_to(tx, &yielding).await?;
     let (old, new): (Vec<Place>, Vec<Place>) = moved.into_iter().unzip();
     dequeue(tx, &old).await?;
     revive(tx, &new, true).await?;
@@ -286,6 +295,22 @@ async fn meet_again(
     enqueue(tx, &new, now).await?;
     enqueue(tx, &back, now).await?;
     Ok(new.len() as u64)
+}
+
+/// Channels are what operators say they are, and nothing is known of them as that.
+async fn yield_to(tx: &Tx<'_>, channels: &[(i64, i64)]) -> Result<(), DbError> {
+    if channels.is_empty() {
+        return Ok(());
+    }
+    let (tasks, kinds) = (column(channels, |(task, _)| *task), column(channels, |(_, kind)| *kind));
+    for table in FORGOTTEN {
+        let sql = format!("DELETE FROM {table} WHERE task_id = ANY($1::bigint[])");
+        run(tx, &sql, &[&tasks]).await?;
+    }
+    let sql = "UPDATE task SET kind = w.kind, depth = 0
+       FROM unnest($1::bigint[], $2::bigint[]) AS w(id, kind) WHERE task.id = w.id";
+    run(tx, sql, &[&tasks, &kinds]).await?;
+    Ok(())
 }
 
 /// Writes the new places into the tasks; those that were not pending may start afresh.

@@ -8,7 +8,7 @@ use super::rows::{
     Place, dequeue, enqueue, number, pass_to, put_in_line, queue_of, raise_top, refer, renew_tops,
 };
 use crate::db::DbError;
-use crate::frontier::rulings::{KnownTask, Teller, Wish, is_free, new_due};
+use crate::frontier::rulings::{FORGOTTEN, KnownTask, Teller, Wish, is_free, new_due};
 use crate::frontier::{Candidate, Rules};
 use crate::model::{Code, Kind, Lane, Origin, Status, Ts};
 
@@ -150,11 +150,24 @@ impl<'a> Intake<'a> {
     fn meet_again(&mut self, new: &Candidate, queue: i64) -> Result<Met, DbError> {
         let lane = new.kind.lane();
         let key = new.url_key.as_deref().unwrap_or(&new.url);
-        let (id, prio, status, due, owner, fetched_at, fetch_count, same, kind, origin, parent): Row = self
+        let (
+            id,
+            prio,
+            status,
+            due,
+            owner,
+            fetched_at,
+            fetch_count,
+            same,
+            kind,
+            origin,
+            parent,
+            depth,
+        ): Row = self
             .conn
             .prepare_cached(
                 "SELECT id, prio, status, due, source_id, fetched_at, fetch_count,
-                   coalesce(url_key, url) = ?4, kind, origin, parent_id FROM task
+                   coalesce(url_key, url) = ?4, kind, origin, parent_id, depth FROM task
                  WHERE host_id = ?1 AND lane = ?2 AND hash = ?3",
             )?
             .query_row((queue, lane.number(), new.hash.head(), key), |row| row.try_into())?;
@@ -171,13 +184,30 @@ impl<'a> Intake<'a> {
             return Ok(Met::Known);
         }
         let kind = number("kind", kind, Kind::from_number)?;
-        if let Some(source) = new.source.filter(|_| owner.is_none() || is_free(kind, status)) {
+        let wish = Wish::of(new, self.now);
+        let mut known = KnownTask {
+            kind,
+            prio,
+            status,
+            due,
+            fetched_at,
+            fetch_count,
+            last_error: None,
+            owner,
+            depth,
+        };
+        let yields = known.yields_to(&wish);
+        let free = owner.is_none() || is_free(kind, status) || yields;
+        if let Some(source) = new.source.filter(|_| free) {
             pass_to(self.conn, id, source.0)?;
+        }
+        if yields {
+            self.yield_to(id, new.kind)?;
         }
         // The usual case: it waits for its turn already, or it is done.
         let waits =
             status == Status::Pending && due <= self.now.ms() && i64::from(new.priority) <= prio;
-        let waits = waits && kind == new.kind;
+        let waits = waits && kind == new.kind && !yields;
         let is_done = status == Status::Fetched
             && !new.kind.recurs()
             && new.kind != Kind::Probe
@@ -197,8 +227,8 @@ impl<'a> Intake<'a> {
             }
             return Ok(Met::Known);
         }
-        let known = KnownTask { kind, prio, status, due, fetched_at, fetch_count, last_error };
-        let Some(due) = new_due(&known, &Wish::of(new, self.now), self.now) else {
+        known.last_error = last_error;
+        let Some(due) = new_due(&known, &wish, self.now) else {
             return Ok(Met::Known);
         };
         let prio = prio.max(i64::from(new.priority));
@@ -208,10 +238,22 @@ impl<'a> Intake<'a> {
                 "UPDATE task SET prio = ?2, due = ?3, status = 0, kind = ?4,
                    retry = CASE status WHEN 0 THEN retry ELSE 0 END WHERE id = ?1",
             )?
-            .execute((id, prio, due, known.turns_into(new.kind).number()))?;
+            .execute((id, prio, due, known.turns_into(&wish).number()))?;
         enqueue(self.conn, Place { prio, due, ..old }, self.now)?;
         renew_tops(self.conn, queue)?;
         Ok(Met::Raised)
+    }
+
+    /// A channel is what an operator says it is, and nothing is known of it as that.
+    fn yield_to(&self, task: i64, kind: Kind) -> Result<(), DbError> {
+        for table in FORGOTTEN {
+            let sql = format!("DELETE FROM {table} WHERE task_id = ?1");
+            self.conn.prepare_cached(&sql)?.execute([task])?;
+        }
+        self.conn
+            .prepare_cached("UPDATE task SET kind = ?2, depth = 0 WHERE id = ?1")?
+            .execute((task, kind.number()))?;
+        Ok(())
     }
 
     /// Whether a task is under way, and what went wrong with it last.
@@ -228,5 +270,5 @@ impl<'a> Intake<'a> {
 }
 
 /// Row, priority, status, due, owner, last fetch, fetches, whether the address is the same, kind, and
-/// who told of it first.
-type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>, u32, bool, i64, i64, Option<i64>);
+/// who told of it first, and how far it is from where that began.
+type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>, u32, bool, i64, i64, Option<i64>, i64);

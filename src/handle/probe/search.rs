@@ -12,7 +12,7 @@ use feedmill_formats::robots::Robots;
 use feedmill_formats::sitemap::{self as sitemaps, Sitemap};
 use feedmill_formats::url::{self as web, Url};
 
-use crate::model::{Discovery, FoundChannel, Kind, Tried, Ts};
+use crate::model::{Discovery, FoundChannel, Kind, Response, Tried, Ts};
 
 /// How far a search goes.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +97,21 @@ impl Seen {
             items: u32::try_from(items).unwrap_or(u32::MAX),
             newest: pages.chain(sitemap.children.iter().filter_map(|child| child.lastmod)).max(),
             news: sitemap.urls.iter().any(|page| page.news.is_some()),
+        }
+    }
+
+    /// What a page names that is followed itself.
+    pub(in crate::handle) fn beside(response: &Response, body: &[u8]) -> Self {
+        let Ok(url) = web::parse(response.final_url()) else { return Self::Page(Vec::new()) };
+        let links: Vec<&str> = response.exchange.headers.all("link").collect();
+        Self::of_page(body, response.header("content-type"), &links, &url, true)
+    }
+
+    /// The addresses that it names.
+    pub(in crate::handle) fn leads(&self) -> Vec<String> {
+        match self {
+            Self::Page(named) => named.iter().map(|candidate| candidate.url.clone()).collect(),
+            _ => Vec::new(),
         }
     }
 

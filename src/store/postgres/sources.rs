@@ -19,7 +19,7 @@ use crate::model::{
     UrlHash, new_uuid,
 };
 use crate::store::forms::{
-    Rechanneled, Respecified, admitted, holds, switched, to_spec, warnings, withdrawn,
+    Rechanneled, Respecified, admitted, holds, inherited, switched, to_spec, warnings, withdrawn,
 };
 use crate::store::{ChannelState, OutsideHost};
 
@@ -210,6 +210,9 @@ pub(super) async fn set_enabled(
             Some(_) => park(&tx, source.id, &queues).await?,
             None => resume(&tx, source.id, &queues, now).await?,
         }
+    } else if disabled.is_some() {
+        let sql = "UPDATE source SET disable_reason = $2 WHERE id = $1";
+        run(&tx, sql, &[&source.id.0, &disabled]).await?;
     }
     let forgiven = if wanted { forgive(&tx, source.id).await? } else { Vec::new() };
     let told = was != wanted || !forgiven.is_empty();
@@ -349,11 +352,12 @@ pub(super) async fn remove(db: &PgDb, name: &str) -> Result<Option<Source>, DbEr
     park(&tx, source.id, &queues).await?;
     // Articles are changed by those who hold the log.
     log::lock(&tx).await?;
+    for sql in [&inherited("task", "id"), &inherited("article", "task_id")] {
+        run(&tx, sql, &[&source.id.0]).await?;
+    }
     for sql in [
-        "UPDATE task SET source_id = NULL WHERE source_id = $1",
         "DELETE FROM task_source WHERE source_id = $1",
         "DELETE FROM outside WHERE source_id = $1",
-        "UPDATE article SET source_id = NULL WHERE source_id = $1",
         "DELETE FROM discovery WHERE source_id = $1",
         "DELETE FROM source WHERE id = $1",
     ] {

@@ -7,7 +7,7 @@ use crate::db::DbError;
 use crate::db::postgres::{column, rows};
 use crate::frontier::postgres::{int, named};
 use crate::model::{Origin, Reference, TaskId, Ts};
-use crate::store::forms::{TOLD, category};
+use crate::store::forms::{TOLD, category, told_once};
 
 /// All who told of these tasks, with the task, in the order in which they first did.
 pub(super) async fn references<C: GenericClient>(
@@ -17,7 +17,7 @@ pub(super) async fn references<C: GenericClient>(
     let sql = format!("{TOLD} WHERE r.task_id = ANY($1::bigint[])");
     let found = rows(client, &sql, &[&column(tasks, |task| task.0)]).await?;
     let mut told: Vec<(TaskId, Reference)> = found.iter().map(read).collect::<Result<_, _>>()?;
-    told.sort_by_key(|(_, one)| (one.first_seen, one.origin.number()));
+    told_once(&mut told);
     Ok(told)
 }
 

@@ -13,7 +13,7 @@ use crate::model::{
     new_uuid,
 };
 use crate::store::forms::{
-    Rechanneled, Respecified, admitted, holds, switched, to_spec, warnings, withdrawn,
+    Rechanneled, Respecified, admitted, holds, inherited, switched, to_spec, warnings, withdrawn,
 };
 use crate::store::{ChannelState, OutsideHost};
 
@@ -175,6 +175,11 @@ pub(super) fn set_enabled(
             (source.id.0, since(wanted), since(!wanted), disabled),
         )?;
         if wanted { resume(conn, source.id, now)? } else { park(conn, source.id)? }
+    } else if disabled.is_some() {
+        conn.execute(
+            "UPDATE source SET disable_reason = ?2 WHERE id = ?1",
+            (source.id.0, disabled),
+        )?;
     }
     let (mut forgiven, mut risen) = (Vec::new(), false);
     if wanted {
@@ -273,10 +278,10 @@ pub(super) fn withdraw(
 pub(super) fn remove(conn: &Connection, name: &str) -> Result<Option<Source>, DbError> {
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
     park(conn, source.id)?;
-    conn.execute("UPDATE task SET source_id = NULL WHERE source_id = ?1", [source.id.0])?;
+    conn.execute(&inherited("task", "id"), [source.id.0])?;
+    conn.execute(&inherited("article", "task_id"), [source.id.0])?;
     conn.execute("DELETE FROM task_source WHERE source_id = ?1", [source.id.0])?;
     conn.execute("DELETE FROM outside WHERE source_id = ?1", [source.id.0])?;
-    conn.execute("UPDATE article SET source_id = NULL WHERE source_id = ?1", [source.id.0])?;
     conn.execute("DELETE FROM discovery WHERE source_id = ?1", [source.id.0])?;
     conn.execute("DELETE FROM source WHERE id = ?1", [source.id.0])?;
     Ok(Some(source))

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row};
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
 use crate::model::{Origin, Reference, TaskId, Ts};
-use crate::store::forms::{TOLD, category};
+use crate::store::forms::{TOLD, category, told_once};
 
 /// All who told of these tasks, in the order in which they first did.
 pub(super) fn references(conn: &Connection, tasks: &[TaskId]) -> Result<Vec<Reference>, DbError> {
@@ -14,11 +14,11 @@ pub(super) fn references(conn: &Connection, tasks: &[TaskId]) -> Result<Vec<Refe
     for task in tasks {
         let mut rows = select.query([task.0])?;
         while let Some(row) = rows.next()? {
-            told.push(read(row)?);
+            told.push((*task, read(row)?));
         }
     }
-    told.sort_by_key(|one| (one.first_seen, one.origin.number()));
-    Ok(told)
+    told_once(&mut told);
+    Ok(told.into_iter().map(|(_, one)| one).collect())
 }
 
 fn read(row: &Row<'_>) -> Result<Reference, DbError> {
