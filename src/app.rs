@@ -13,6 +13,7 @@ mod price;
 pub mod raw;
 mod reload;
 pub mod replay;
+mod sample;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -282,6 +283,7 @@ pub async fn run_reloading(
             (config.schedule.budget.per_day(), policy(&config).bounds())
         },
         clock.clone(),
+        Arc::clone(&progress),
         upkeep_stop.clone(),
     ));
     upkeep.spawn(lists::keep(
@@ -296,6 +298,15 @@ pub async fn run_reloading(
     }
     let log = (config.clone(), Arc::clone(&store), clock.clone(), upkeep_stop.clone());
     upkeep.spawn(async move { deliver::keep_log(&log.0, log.1, log.2, log.3).await });
+    let sampler = sample::Sampler {
+        store: Arc::clone(&store),
+        progress: Arc::clone(&progress),
+        clock: clock.clone(),
+        dirs: dirs(config),
+        archive: config.archive_dir(),
+        messages: config.log.messages,
+    };
+    upkeep.spawn(sampler.keep(upkeep_stop.clone()));
     let keeper =
         keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;
     let keeping = keeper.keep(upkeep_stop.clone());
@@ -349,8 +360,13 @@ fn serving(
     let committing = TaskTracker::new();
     let hold = Hold::new(Arc::clone(progress));
     let (store, archive) = (Arc::clone(store), Arc::clone(archive));
-    let committer =
-        Committer::start(Arc::clone(&store), Arc::clone(&archive), hold.clone(), &committing);
+    let committer = Committer::start(
+        Arc::clone(&store),
+        Arc::clone(&archive),
+        hold.clone(),
+        Arc::clone(progress),
+        &committing,
+    );
     let server = Server {
         client,
         guard,
@@ -641,6 +657,7 @@ fn serve_settings(config: &Config, clock: &Clock) -> ServeSettings {
         max_redirects: config.fetch.max_redirects,
         conditional_pages: config.fetch.conditional_pages,
         lease: lease(config, clock),
+        messages: config.log.messages,
     }
 }
 

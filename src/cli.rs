@@ -44,7 +44,7 @@ mod text;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use indicatif::ProgressBar;
@@ -53,6 +53,7 @@ use crate::app;
 use crate::clock::{Clock, Scale};
 use crate::config::{Config, Level, LoadOptions, Loaded};
 use crate::store::Store;
+use crate::telemetry::Telemetry;
 
 use failure::Failure;
 use out::Out;
@@ -166,7 +167,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, ExitCode> 
 /// Does what the command line says.
 #[must_use]
 pub fn run(cli: &Cli) -> ExitCode {
-    let context = Context::new(cli.globals.clone());
+    let mut context = Context::new(cli.globals.clone());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return context.out.failure(&Failure::failed("runtime", error.to_string())),
@@ -175,6 +176,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     // Whatever is left is not waited for: an orderly end has ended it, and at the second signal
     // nothing may hold the process.
     runtime.shutdown_background();
+    context.telemetry.take().unwrap_or_default().end();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => context.out.failure(&failure),
@@ -215,13 +217,14 @@ struct Context {
     globals: Globals,
     out: Out,
     clock: Clock,
+    telemetry: OnceLock<Telemetry>,
 }
 
 impl Context {
     fn new(globals: Globals) -> Self {
         let out = Out::new(globals.json, globals.quiet, globals.no_color);
         let clock = globals.clock.map_or_else(Clock::system, Clock::scaled);
-        Self { globals, out, clock }
+        Self { globals, out, clock, telemetry: OnceLock::new() }
     }
 
     fn load_options(&self) -> LoadOptions {
@@ -278,7 +281,11 @@ impl Context {
             1 => Level::Debug,
             _ => Level::Trace,
         };
-        logs::start(log, level, self.out.log_color(), progress);
+        match logs::start(&loaded.config, level, self.out.log_color(), progress) {
+            // The first one stays: a second start changed nothing.
+            Ok(telemetry) => drop(self.telemetry.set(telemetry)),
+            Err(error) => self.out.warn(&error.to_string()),
+        }
     }
 
     async fn open(&self, config: &Config) -> Result<Arc<dyn Store>, Failure> {

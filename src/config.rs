@@ -21,6 +21,7 @@ mod schedule;
 mod show;
 mod sinks;
 mod spider;
+mod telling;
 mod validate;
 mod values;
 
@@ -48,6 +49,7 @@ pub use schedule::{Backoff, OnPermanent, OnThreshold, Policy, Schedule};
 pub use show::{show, show_json};
 pub use sinks::{EsLayout, EsMode, Redaction, Sink, SinkFilter, SinkRedact, StartAt, Target};
 pub use spider::{External, Spider};
+pub use telling::{Format, Level, Log, Messages, Trace};
 pub use validate::{check_proxy, validate};
 pub use values::{BadValue, Size, Span};
 
@@ -84,6 +86,7 @@ pub struct Config {
     /// the default one; a bare `[sinks]` means none at all.
     pub sinks: BTreeMap<String, Sink>,
     pub log: Log,
+    pub trace: Trace,
 }
 
 /// Where the frontier, the articles and the event log live.
@@ -304,50 +307,6 @@ pub struct Retention {
     pub events: Span,
 }
 
-/// What Feedmill says about its work, on standard error.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// Least important level to show: "error", "warn", "info", "debug" or "trace".
-    pub level: Level,
-    /// "text" for people, "json" for machines.
-    pub format: Format,
-}
-
-/// How important a log line must be to be shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    Error,
-    Warn,
-    #[default]
-    Info,
-    Debug,
-    Trace,
-}
-
-impl Level {
-    /// The name, as written in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }
-    }
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    #[default]
-    Text,
-    Json,
-}
-
 impl Default for Config {
     fn default() -> Self {
         let ndjson = Sink::new(Target::ndjson(""));
@@ -375,6 +334,7 @@ impl Default for Config {
             retention: Retention::default(),
             sinks: BTreeMap::from([("ndjson".to_owned(), ndjson)]),
             log: Log::default(),
+            trace: Trace::default(),
         }
     }
 }

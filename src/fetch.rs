@@ -14,6 +14,8 @@ mod hops;
 mod request;
 mod robots;
 mod serve;
+mod spans;
+mod tally;
 mod tell;
 mod ways;
 

@@ -122,6 +122,16 @@ pub struct Parsed {
     what: What,
     /// The fetch that brought it.
     fetch: Option<FetchId>,
+    /// Bytes of body that were read, after decompression.
+    decoded: usize,
+}
+
+impl Parsed {
+    /// Bytes of body that were read, after decompression.
+    #[must_use]
+    pub const fn decoded(&self) -> usize {
+        self.decoded
+    }
 }
 
 #[derive(Debug)]
@@ -165,13 +175,15 @@ struct Carried {
     fresh: Option<Duration>,
     /// Whether redirects led there, all of them permanent.
     for_good: bool,
+    /// Bytes of body, as served.
+    bytes: u64,
 }
 
 /// Reads the answer; what is needed to conclude goes into the ask.
 #[must_use]
 pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
     let task = &lease.task;
-    let mut ask = Ask::default();
+    let (mut ask, mut decoded) = (Ask::default(), 0);
     if matches!(task.kind, Kind::Feed | Kind::Sitemap | Kind::Listing) {
         ask.feed = Some(task.id);
         ask.siblings = task.source.filter(|_| task.kind == Kind::Feed);
@@ -200,18 +212,19 @@ pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
             ask.leads = vec![target.to_string()];
             What::Elsewhere(target.clone(), *hops)
         }
-        (Reply::Answer(response), kind) => read_answer(lease, response, kind, house, &mut ask),
+        (Reply::Answer(response), _) => read_answer(lease, response, house, &mut ask, &mut decoded),
     };
-    (Parsed { what, fetch }, ask)
+    (Parsed { what, fetch, decoded }, ask)
 }
 
 fn read_answer(
     lease: &Lease,
     response: &Response,
-    kind: Kind,
     house: &House,
     ask: &mut Ask,
+    decoded: &mut usize,
 ) -> What {
+    let kind = lease.task.kind;
     let carried = Carried {
         validators: Validators {
             etag: response.header("etag").map(str::to_owned),
@@ -221,6 +234,7 @@ fn read_answer(
         fresh: verdict::fresh(&response.exchange.headers, response.exchange.ended),
         for_good: !response.redirects.is_empty()
             && response.redirects.iter().all(|hop| matches!(hop.status, 301 | 308)),
+        bytes: response.exchange.body.len() as u64,
     };
     let fresh = carried.fresh;
     let failed =
@@ -241,6 +255,7 @@ fn read_answer(
         Ok(body) => body,
         Err((code, detail)) => return failed(code, detail),
     };
+    *decoded = body.len();
     let read = match kind {
         Kind::Feed => feed::read(lease, response, &body, house).map(|read| {
             ask.entries = read.asked();

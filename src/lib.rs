@@ -35,4 +35,6 @@ pub mod demo;
 pub mod clock;
 pub mod config;
 pub mod db;
+pub mod metrics;
 pub mod progress;
+pub mod telemetry;

@@ -19,6 +19,7 @@ mod task;
 pub use access::{Access, Auth};
 pub use article::{
     Article, ArticleFact, ArticleId, ArticleRow, Change, Near, PastForm, Reference, Revision,
+    canonical_uid,
 };
 pub use code::{Class, Code};
 pub use discovery::{Discovery, DiscoveryFact, FoundChannel, LeadState, Tried};
@@ -33,7 +34,7 @@ pub use names::UnknownName;
 pub(crate) use names::named;
 pub use outcome::{
     Ask, AskedEntry, Evidence, FeedFact, FeedState, HostAdvice, Known, KnownEntry, LinkedEntry,
-    Moved, Moving, Next, Outcome, Outside, RobotsFact, RobotsState, Verdict, Warned,
+    Moved, Moving, Next, Outcome, Outside, PollFigures, RobotsFact, RobotsState, Verdict, Warned,
 };
 pub use secret::{Secret, SecretUrl};
 pub use source::{

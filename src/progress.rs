@@ -5,16 +5,23 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
+use crate::metrics::{Metrics, answer, sink};
+use crate::telemetry::Traces;
+
 /// What has been done since the engine started, for those who watch.
 #[derive(Debug, Default)]
 pub struct Progress {
-    pub(crate) requests: AtomicU64,
-    pub(crate) not_modified: AtomicU64,
+    /// Every figure, for monitors.
+    pub metrics: Metrics,
+    /// Whose trace an event belongs to.
+    pub traces: Traces,
+    requests: AtomicU64,
+    not_modified: AtomicU64,
     pub(crate) errors: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+    bytes: AtomicU64,
     pub(crate) entries: AtomicU64,
     pub(crate) articles: AtomicU64,
-    pub(crate) in_flight: AtomicU64,
+    in_flight: AtomicU64,
     delivered: AtomicU64,
     paused: Mutex<Option<String>>,
 }
@@ -60,13 +67,37 @@ impl Progress {
         }
     }
 
+    /// Counts a request with the status and the bytes of its answer, if there was one.
+    pub fn request(&self, status: Option<u16>, bytes: usize) {
+        let bytes = bytes as u64;
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.not_modified.fetch_add(u64::from(status == Some(304)), Ordering::Relaxed);
+        self.metrics.requests.get_or_create(&answer(status)).inc();
+        self.metrics.bytes_in.inc_by(bytes);
+    }
+
+    /// A task is under way.
+    pub fn begin(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.metrics.in_flight.inc();
+    }
+
+    /// A task is no longer under way.
+    pub fn end(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.metrics.in_flight.dec();
+    }
+
     /// Counts events handed to a sink.
-    pub fn deliver(&self, events: u64) {
+    pub fn deliver(&self, name: &str, events: u64) {
         self.delivered.fetch_add(events, Ordering::Relaxed);
+        self.metrics.delivered.get_or_create(&sink(name)).inc_by(events);
     }
 
     /// Says why work is paused, or that it goes on.
     pub fn pause(&self, reason: Option<String>) {
+        self.metrics.paused.set(i64::from(reason.is_some()));
         *self.paused.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 }

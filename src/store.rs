@@ -24,8 +24,8 @@ use crate::frontier::{
 };
 use crate::model::{
     Admission, ArticleId, ArticleRow, Ask, Code, Discovery, EntryId, EntryRow, Event, FetchId,
-    FetchRecord, Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PastForm, Reference,
-    Revision, RobotsState, Source, SourceChange, SourceId, Task, TaskId, Ts, Warned,
+    FetchRecord, Health, Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PastForm,
+    Reference, Revision, RobotsState, Source, SourceChange, SourceId, Task, TaskId, Ts, Warned,
 };
 
 pub use events::EventFilter;
@@ -194,6 +194,30 @@ pub struct Totals {
     pub events: u64,
 }
 
+/// How the house does, as far as a look at few rows tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Vitals {
+    /// Sources followed.
+    pub sources: u64,
+    /// Sources that are not.
+    pub sources_disabled: u64,
+    /// Channels that are polled, by their health.
+    pub channels: Vec<(Health, u64)>,
+    /// Those of them that were not polled within twice their interval.
+    pub overdue: u64,
+    /// Hosts that are being asked.
+    pub hosts_busy: u64,
+    /// Hosts that are blocked for more than an hour from now.
+    pub hosts_blocked: u64,
+    /// Bytes of the database.
+    pub bytes: u64,
+    /// Bytes of its write-ahead log, where that is a file of ours.
+    pub wal_bytes: u64,
+}
+
+/// A host is blocked, and not just paused, when it is for longer than this.
+const BLOCKED_MS: i64 = 3_600_000;
+
 /// The boundary that both backends keep, beside [`Frontier`].
 #[async_trait]
 pub trait Store: Frontier + Outbox {
@@ -335,6 +359,9 @@ pub trait Store: Frontier + Outbox {
 
     /// The store in figures.
     async fn totals(&self) -> Result<Totals, DbError>;
+
+    /// How the house does.
+    async fn vitals(&self) -> Result<Vitals, DbError>;
 
     /// Writes what is waiting and closes; later calls are refused.
     async fn close(&self);

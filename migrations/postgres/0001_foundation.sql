@@ -122,6 +122,7 @@ CREATE TABLE feed(
   version bigint NOT NULL,
   last_success bigint,
   interval_ms bigint,
+  body_bytes bigint NOT NULL DEFAULT 0, -- of the last document, as served
   probed_at bigint,                -- when it was last asked without validators on suspicion
   health_at bigint,                -- since when it does as its health says
   disabled_at bigint,              -- since when it is only probed, or was given up

@@ -113,6 +113,7 @@ CREATE TABLE feed(
   failures INTEGER NOT NULL DEFAULT 0,
   last_success INTEGER,
   body_hash BLOB,
+  body_bytes INTEGER NOT NULL DEFAULT 0, -- as served
   interval_ms INTEGER,
   schedule BLOB,                   -- what the scheduler remembers
   bucket INTEGER,                  -- of its rate; NULL = its polls do not follow the price

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::db::DbError;
 use crate::model::Ts;
+use crate::progress::Progress;
 use crate::schedule::{Bounds, Price, Rates};
 use crate::store::{Demand, PriceNote, Store};
 
@@ -24,13 +25,20 @@ pub(super) async fn keep(
     store: Arc<dyn Store>,
     terms: impl Fn() -> (Option<f64>, Bounds) + Send,
     clock: Clock,
+    progress: Arc<Progress>,
     stop: CancellationToken,
 ) {
     loop {
         let now = clock.now();
         let (budget, bounds) = terms();
-        if let Err(error) = look(&*store, budget, bounds, now).await {
-            tracing::warn!(%error, "the price of a request could not be worked out");
+        match look(&*store, budget, bounds, now).await {
+            Ok((price, made)) => {
+                let metrics = &progress.metrics;
+                metrics.price.set(price);
+                metrics.spent.set(i64::try_from(made).unwrap_or(i64::MAX));
+                metrics.budget.set(budget.unwrap_or(0.0));
+            }
+            Err(error) => tracing::warn!(%error, "the price of a request could not be worked out"),
         }
         tokio::select! {
             () = stop.cancelled() => return,
@@ -39,16 +47,18 @@ pub(super) async fn keep(
     }
 }
 
+/// Works the price out; what it is, and the requests of the last day.
 async fn look(
     store: &dyn Store,
     budget: Option<f64>,
     bounds: Bounds,
     now: Ts,
-) -> Result<(), DbError> {
+) -> Result<(f64, u64), DbError> {
     let demand = store.demand().await?;
     let note = renewed(&demand, budget, bounds, now);
     tracing::debug!(price = note.value, made = demand.made, "the price of a request");
-    store.set_price(note).await
+    store.set_price(note).await?;
+    Ok((note.value, demand.made))
 }
 
 /// The price from now on.

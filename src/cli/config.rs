@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{Context, Failure};
 use crate::config::{LoadOptions, Loaded, load, reference, reload, show, show_json};
+use crate::metrics::Metrics;
 
 /// Shows, checks and changes the configuration
 #[derive(Debug, Subcommand)]
@@ -15,6 +16,8 @@ pub(super) enum Command {
     Show,
     /// Prints every key with its meaning and default, as a file to start from
     Reference,
+    /// Prints every figure at /metrics with its meaning, as docs/METRICS.md has it
+    Metrics,
     /// Checks a configuration file
     Check {
         /// The file [default: the one that would be read]
@@ -47,6 +50,10 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         Command::Reference => {
             let text = reference();
             context.out.emit(&json!({ "reference": text }), |_| text.clone())
+        }
+        Command::Metrics => {
+            let metrics = Metrics::default();
+            context.out.emit(&metrics.described(), |_| metrics.document())
         }
         Command::Check { file } => check(file.as_ref(), context),
         Command::Set { key, value } => set(key, value, context).await,

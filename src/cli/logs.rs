@@ -3,38 +3,21 @@
 use std::io::{self, Write};
 
 use indicatif::ProgressBar;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::config::{Format, Level, Log};
+use crate::config::{Config, Level, Trace};
+use crate::telemetry::{Telemetry, TraceError};
 
-/// Starts logging. A second start changes nothing.
-pub(super) fn start(log: &Log, level: Level, color: bool, progress: Option<&ProgressBar>) {
+/// Starts logging, and tracing where that is configured and an engine runs, which has a line of progress.
+/// A second start changes nothing.
+pub(super) fn start(
+    config: &Config,
+    level: Level,
+    color: bool,
+    progress: Option<&ProgressBar>,
+) -> Result<Telemetry, TraceError> {
+    let trace = if progress.is_some() { config.trace.clone() } else { Trace::default() };
     let progress = progress.cloned().unwrap_or_else(ProgressBar::hidden);
-    // What the libraries below say is of interest only when something is wrong.
-    let (ours, below) = match level {
-        Level::Error => (LevelFilter::ERROR, LevelFilter::ERROR),
-        Level::Warn => (LevelFilter::WARN, LevelFilter::WARN),
-        Level::Info => (LevelFilter::INFO, LevelFilter::WARN),
-        Level::Debug => (LevelFilter::DEBUG, LevelFilter::WARN),
-        Level::Trace => (LevelFilter::TRACE, LevelFilter::DEBUG),
-    };
-    // A lost connection is ours to tell of, and once: the pool has a line for each.
-    let pool = if level == Level::Trace { below } else { LevelFilter::ERROR };
-    let filter = Targets::new()
-        .with_default(below)
-        .with_target("deadpool", pool)
-        .with_target("feedmill", ours);
-    let lines = tracing_subscriber::fmt::layer()
-        .with_ansi(color)
-        .with_writer(move || Beside(progress.clone()));
-    let registry = tracing_subscriber::registry().with(filter);
-    let started = match log.format {
-        Format::Text => registry.with(lines.with_target(false)).try_init(),
-        Format::Json => registry.with(lines.json()).try_init(),
-    };
-    drop(started);
+    Telemetry::start(&config.log, level, color, move || Beside(progress.clone()), &trace)
 }
 
 /// Writes to standard error without tearing the line of progress.

@@ -39,6 +39,7 @@ const S0: &[Setting] = &[
     ("schedule.backoff_cap", "24h"),
     ("redirect.policy", "submit_final"),
     ("spider.external_links", "submit"),
+    ("log.messages", "north_cloud"),
 ];
 
 const S1_STRICT: &[Setting] = &[("normalize.tracking", "ref")];
@@ -85,6 +86,7 @@ const S4: &[Setting] = &[
     ("dedup.url_equality", "exact"),
     ("redirect.policy", "follow"),
     ("feed.reject_links", "google.com/url,msn.com,news.google.com"),
+    ("log.messages", "canonical"),
 ];
 
 impl Profile {

@@ -35,6 +35,7 @@ pub fn reload(running: &Config, read: &Config) -> Reloaded {
     config.retention = Retention { min_free: read.retention.min_free, ..running.retention.clone() };
     config.sinks.clone_from(&running.sinks);
     config.log.clone_from(&running.log);
+    config.trace.clone_from(&running.trace);
     Reloaded { changed: differing(running, &config), waiting: differing(&config, read), config }
 }
 

@@ -11,7 +11,8 @@ use crate::model::KindPattern;
 
 use super::error::{Origin, Problem};
 use super::{
-    Archive, Config, Feed, Fetch, Retry, Robots, Schedule, SecretUrl, Size, Sources, Span, Target,
+    Archive, Config, Feed, Fetch, Retry, Robots, Schedule, Secret, SecretUrl, Size, Sources, Span,
+    Target, Trace,
 };
 
 /// All that is wrong; empty when the configuration can be used.
@@ -42,6 +43,7 @@ pub fn validate(config: &Config) -> Vec<Problem> {
     found.feed(&config.feed);
     found.archive(&config.archive);
     found.sinks(config);
+    found.trace(&config.trace);
     found.0
 }
 
@@ -75,6 +77,23 @@ impl Found {
         if !range.contains(&value) {
             let (low, high) = range.into_inner();
             self.refuse(key, format!("is {value}: choose {low} to {high}"));
+        }
+    }
+
+    fn trace(&mut self, trace: &Trace) {
+        self.within("trace.sample_ratio", trace.sample_ratio, 0.0..=1.0);
+        self.header_lines("trace.headers", &trace.headers);
+        let endpoint = trace.endpoint.expose();
+        let is_web = |url: Url| matches!(url.scheme(), "http" | "https") && url.has_host();
+        if !(endpoint.is_empty() || Url::parse(endpoint).is_ok_and(is_web)) {
+            let message = "is no address of a collector: write it as http://host:4318";
+            self.refuse("trace.endpoint", message);
+        }
+    }
+
+    fn header_lines(&mut self, key: &str, lines: &[Secret]) {
+        if lines.iter().any(|line| !line.expose().contains(':')) {
+            self.refuse(key, "has a line without a colon: write \"name: value\"");
         }
     }
 
@@ -251,10 +270,7 @@ impl Found {
             }
             Target::Webhook { parallel, headers, .. } => {
                 self.within(&format!("{path}.parallel"), *parallel, 1..=64);
-                if headers.iter().any(|line| !line.expose().contains(':')) {
-                    let message = "has a line without a colon: write \"name: value\"";
-                    self.refuse(&format!("{path}.headers"), message);
-                }
+                self.header_lines(&format!("{path}.headers"), headers);
                 &["http", "https"]
             }
             Target::Redis { .. } | Target::RedisStream { .. } => &["redis"],

@@ -3,6 +3,7 @@
 //! thrown away only when nobody wants it any more, or when waiting cannot help.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
@@ -10,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::hold::{Hold, PAUSE, Step};
 use crate::archive::Archive;
 use crate::db::DbError;
+use crate::progress::Progress;
 use crate::store::{Commit, Committed, MAX_DISCOVERED, Store};
 
 /// Outcomes that go into one commit at the most.
@@ -29,10 +31,11 @@ impl Committer {
         store: Arc<dyn Store>,
         archive: Arc<Archive>,
         hold: Hold,
+        progress: Arc<Progress>,
         tracker: &TaskTracker,
     ) -> Self {
         let (door, waiting) = mpsc::channel(BATCH);
-        tracker.spawn(commit_all(store, archive, hold, waiting));
+        tracker.spawn(commit_all(store, archive, hold, progress, waiting));
         Self(door)
     }
 
@@ -48,15 +51,19 @@ async fn commit_all(
     store: Arc<dyn Store>,
     archive: Arc<Archive>,
     hold: Hold,
+    progress: Arc<Progress>,
     mut waiting: mpsc::Receiver<Waiting>,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
+        let (began, size) = (Instant::now(), batch.len());
         while let Some(error) = commit_once(&*store, &archive, &mut batch).await {
             hold.begin(Step::Commit, error.code(), error.to_string());
             tokio::time::sleep(PAUSE).await;
         }
         hold.end(Step::Commit);
+        progress.metrics.commit_size.observe(size as f64);
+        progress.metrics.commit_duration.observe(began.elapsed().as_secs_f64());
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument, Span};
 
 use super::hold::{PAUSE, Step};
-use super::{Client, Guard, ServeSettings, Server};
+use super::tell;
+use super::{Client, Guard, ServeSettings, Server, spans};
 use crate::db::DbError;
 use crate::handle::House;
 use crate::model::{Lane, Lease};
@@ -78,6 +79,8 @@ impl Dispatcher {
         let (tasks, abandon) = (TaskTracker::new(), CancellationToken::new());
         let slots = Arc::new(Semaphore::new(self.workers));
         let (mut stuck, mut too_many) = (None, 0);
+        let (words, workers) = (self.server.settings.messages, self.workers);
+        tell::pool_starts(words, workers);
         while !stop.is_cancelled() {
             self.tune(&slots, &mut too_many);
             match self.round(&tasks, &slots, &stop, &abandon).await {
@@ -97,6 +100,7 @@ impl Dispatcher {
             abandon.cancel();
             tasks.wait().await;
         }
+        tell::pool_stopped(words);
         stuck.map_or(Ok(()), Err)
     }
 
@@ -141,11 +145,12 @@ impl Dispatcher {
             () = hold.changed() => return Ok(true),
             slot = Arc::clone(slots).acquire_owned() => slot.map_err(|error| error.to_string())?,
         };
-        let more = slots.available_permits();
+        let (more, began) = (slots.available_permits(), Instant::now());
         let leases = match self.server.store.claim(more + 1, &self.lanes).await {
             Ok(leases) => leases,
             Err(error) => {
                 let message = format!("no work can be claimed: {error}");
+                tell::claim_failed(self.server.settings.messages, &error);
                 hold.begin(Step::Claim, error.code(), message.clone());
                 if !matches!(error, DbError::Busy) {
                     return Err(message);
@@ -157,6 +162,8 @@ impl Dispatcher {
             }
         };
         hold.end(Step::Claim);
+        let took = began.elapsed();
+        self.server.progress.metrics.claim_duration.observe(took.as_secs_f64());
         if leases.is_empty() {
             drop(first);
             if self.mode == Mode::Once && self.is_done(tasks).await {
@@ -168,7 +175,8 @@ impl Dispatcher {
         let mut permits = vec![first];
         permits.extend((0..more).filter_map(|_| Arc::clone(slots).try_acquire_owned().ok()));
         for (lease, permit) in leases.into_iter().zip(permits) {
-            self.hand_out(tasks, lease, permit, abandon.clone());
+            let span = spans::task(&lease, took);
+            self.hand_out(tasks, lease, permit, abandon.clone(), span);
         }
         Ok(true)
     }
@@ -179,17 +187,22 @@ impl Dispatcher {
         lease: Lease,
         slot: OwnedSemaphorePermit,
         abandon: CancellationToken,
+        span: Span,
     ) {
         let server = self.server.clone();
-        server.progress.in_flight.fetch_add(1, Ordering::Relaxed);
-        tasks.spawn(async move {
+        server.progress.begin();
+        let waited = lease.now.since(lease.task.next_fetch_at).as_secs_f64();
+        let waits = &server.progress.metrics.task_wait;
+        waits.get_or_create(&[("lane", lease.task.kind.lane().as_str())]).observe(waited);
+        let serving = async move {
             tokio::select! {
                 () = server.serve(lease) => {}
                 () = abandon.cancelled() => {}
             }
-            server.progress.in_flight.fetch_sub(1, Ordering::Relaxed);
+            server.progress.end();
             drop(slot);
-        });
+        };
+        tasks.spawn(serving.instrument(span));
     }
 
     /// Whether nothing is under way and nothing that is due could be served now.

@@ -49,11 +49,12 @@ impl Trail {
         self.turns.insert(queue.to_owned(), Turn { at, pause });
     }
 
-    /// Waits until the queue may be asked.
-    pub(super) async fn turn_of(&self, queue: &str, clock: &Clock) {
-        if let Some(turn) = self.turns.get(queue) {
-            clock.sleep_until(turn.at).await;
-        }
+    /// Waits until the queue may be asked; for how long, in the clock's time.
+    pub(super) async fn turn_of(&self, queue: &str, clock: &Clock) -> Duration {
+        let Some(turn) = self.turns.get(queue) else { return Duration::ZERO };
+        let wait = turn.at.since(clock.now());
+        clock.sleep_until(turn.at).await;
+        wait
     }
 
     /// The queue was asked, just now.

@@ -1,19 +1,21 @@
 //! Serving one lease: ask, archive, read, look up, decide, commit.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
+use tracing::Instrument;
 use url::Url;
 
 use super::hold::{Hold, PAUSE, Step};
 use super::hops::{Follow, Trail, redirect_target};
-use super::tell::Said;
-use super::{Client, Committer, Desk, Guard, RobotsCache};
+use super::tally::Tally;
+use super::tell::{self, Said};
+use super::{Client, Committer, Desk, Guard, RobotsCache, spans};
 use crate::archive::Archive;
 use crate::clock::Clock;
+use crate::config::Messages;
 use crate::handle::{self, House, Reply};
 use crate::model::{
     Code, Exchange, FetchRecord, Kind, Lease, Outcome, RawRef, Redirected, Response, TaskId, Ts,
@@ -36,6 +38,8 @@ pub struct ServeSettings {
     pub conditional_pages: bool,
     /// How long a lease lasts, in the clock's time; it is renewed at a third.
     pub lease: Duration,
+    /// Whose words log lines are in.
+    pub messages: Messages,
 }
 
 /// Everything that serving a lease needs.
@@ -123,6 +127,7 @@ impl Server {
 
     async fn work(&self, lease: Arc<Lease>) {
         let started = Instant::now();
+        tell::begin(&lease, self.settings.messages);
         let asked = self.ask(&lease).await;
         let at = lease.now.after(self.clock.stretch(started.elapsed()));
         self.conclude(lease, asked, at).await;
@@ -133,10 +138,12 @@ impl Server {
         let Asked { answer, trail } = asked;
         for _ in 0..CONFLICTS {
             let outcome = match &answer {
-                Answer::Reply(reply) => self.judge(&lease, reply, at).await,
+                Answer::Reply(reply) => {
+                    self.judge(&lease, reply, at).instrument(spans::handle()).await
+                }
                 Answer::LeadsTo(target, hops) => {
                     let reply = Reply::Elsewhere { target: target.clone(), hops: *hops };
-                    self.judge(&lease, &Arc::new(reply), at).await
+                    self.judge(&lease, &Arc::new(reply), at).instrument(spans::handle()).await
                 }
                 // Whatever we found is theirs to find.
                 Answer::Lost => return,
@@ -154,18 +161,20 @@ impl Server {
             if let Some(last) = outcome.fetches.last_mut() {
                 last.code = outcome.code;
             }
-            let summary = (outcome.code, outcome.entries.len());
-            let kept = outcome.article.is_some();
-            let said = Said::of(&outcome, self.house.policy.waits.threshold);
+            let tally = Tally::of(&lease, &outcome);
+            let said = Said::of(&outcome, self.settings.messages);
+            let (span, subjects) = (spans::commit(&outcome), spans::subjects(&outcome));
+            // A sink may be handed the events before this goes on.
+            self.progress.traces.remember(subjects);
             let commit = Commit { lease: Lease::clone(&lease), outcome };
-            match self.committer.commit(commit).await {
+            match self.committer.commit(commit).instrument(span).await {
                 Ok(Committed::Done) => {
-                    let (code, entries) = summary;
-                    self.count(code, entries, kept);
+                    tally.count(&self.progress);
                     said.tell(&lease);
                     return;
                 }
                 Ok(Committed::Stale) => {
+                    self.progress.metrics.stale_leases.inc();
                     tracing::info!(url = %lease.task.url, "the lease had run out: nothing was changed");
                     return;
                 }
@@ -197,6 +206,7 @@ impl Server {
         let (task, answer, house) = (Arc::clone(lease), Arc::clone(reply), Arc::clone(&self.house));
         let parsed = self.desk.work(move || handle::parse(&task, &answer, &house)).await;
         let (parsed, ask) = parsed.map_err(|error| format!("reading failed: {error}"))?;
+        self.count_body(reply, parsed.decoded());
         let known = self.hold.until_done(Step::Ask, || self.store.lookup(ask.clone())).await;
         let known = known.map_err(|error| error.to_string())?;
         let (task, house) = (Arc::clone(lease), Arc::clone(&self.house));
@@ -204,12 +214,14 @@ impl Server {
         self.desk.work(decide).await.map_err(|error| format!("deciding failed: {error}"))
     }
 
-    fn count(&self, code: Code, entries: usize, article: bool) {
-        let progress = &self.progress;
-        progress.entries.fetch_add(entries as u64, Ordering::Relaxed);
-        progress.articles.fetch_add(u64::from(article), Ordering::Relaxed);
-        let failed = !matches!(code, Code::Ok | Code::NotModified | Code::Redirect);
-        progress.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
+    /// Counts a body that was read, as it was transferred and as it was read.
+    fn count_body(&self, reply: &Reply, decoded: usize) {
+        if let (Reply::Answer(response), 1..) = (reply, decoded) {
+            let bytes = &self.progress.metrics.body_bytes;
+            let transferred = response.exchange.body.len() as u64;
+            bytes.get_or_create(&[("form", "transferred")]).inc_by(transferred);
+            bytes.get_or_create(&[("form", "decoded")]).inc_by(decoded as u64);
+        }
     }
 
     async fn ask(&self, lease: &Arc<Lease>) -> Asked {
@@ -281,24 +293,35 @@ impl Server {
         // robots.txt belongs to no source: nobody's secrets go there.
         let source = lease.source.as_deref().filter(|_| kind != Kind::Robots);
         let queue = self.queue_of(url);
-        trail.turn_of(&queue, &self.clock).await;
+        let waited = trail.turn_of(&queue, &self.clock).await;
+        if !trail.fetches.is_empty() {
+            self.progress.metrics.politeness_wait.observe(waited.as_secs_f64());
+        }
         let began = Instant::now();
-        let answer = self.client.get(url, kind, &validators, source, trail.left).await;
-        trail.left = trail.left.saturating_sub(began.elapsed());
+        let span = spans::request(kind, &queue);
+        let asking = self.client.get(url, kind, &validators, source, trail.left);
+        let answer = asking.instrument(span.clone()).await;
+        let took = began.elapsed();
+        trail.left = trail.left.saturating_sub(took);
+        let duration = &self.progress.metrics.fetch_duration;
+        duration.get_or_create(&[("kind", kind.as_str())]).observe(took.as_secs_f64());
         trail.asked(&queue, &self.clock);
         // On the way to something else it is no document of the task's.
         let task = Some(lease.task.id).filter(|_| kind == lease.task.kind);
         match answer {
             Ok(exchange) => {
-                let kept = self.keep(task, exchange).await;
+                span.record("status", exchange.status).record("bytes", exchange.body.len());
+                drop(span);
+                let kept = self.keep(task, exchange).instrument(spans::archive()).await;
                 let (exchange, record) =
                     kept.map_err(|message| failed(Code::Internal, message, None))?;
                 trail.fetches.push(record);
                 Ok(exchange)
             }
             Err(error) => {
+                span.record("error", error.code().as_str());
                 trail.fetches.push(unanswered(task, url, &error, self.clock.now()));
-                self.progress.requests.fetch_add(1, Ordering::Relaxed);
+                self.progress.request(None, 0);
                 Err(failed(error.code(), error.to_string(), None))
             }
         }
@@ -339,9 +362,7 @@ impl Server {
         task: Option<TaskId>,
         exchange: Exchange,
     ) -> Result<(Exchange, FetchRecord), String> {
-        self.progress.requests.fetch_add(1, Ordering::Relaxed);
-        self.progress.bytes.fetch_add(exchange.body.len() as u64, Ordering::Relaxed);
-        self.progress.not_modified.fetch_add(u64::from(exchange.status == 304), Ordering::Relaxed);
+        self.progress.request(Some(exchange.status), exchange.body.len());
         let mut unkept = exchange;
         let mut waiter = self.hold.waiter(Step::Keep);
         loop {
@@ -353,7 +374,11 @@ impl Server {
             let (exchange, kept) =
                 self.desk.work(append).await.map_err(|error| error.to_string())?;
             match kept {
-                Ok(record) => return Ok((exchange, record)),
+                Ok(record) => {
+                    let length = record.raw.as_ref().map_or(0, |raw| raw.length);
+                    self.progress.metrics.archive_bytes.inc_by(length);
+                    return Ok((exchange, record));
+                }
                 Err(error) => {
                     let message = format!("{error}; work goes on by itself once it can be written");
                     waiter.meets(error.code(), message);

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Carried, Failure, House, listing};
 use crate::model::{
     Class, Code, EventKind, FeedFact, FeedState, Health, Kind, Known, Lease, NewEvent, Next,
-    Origin, PollPolicy, Task, Ts, Validators, Warned,
+    Origin, PollFigures, PollPolicy, Task, Ts, Validators, Warned,
 };
 use crate::schedule::{
     Decision, Document, FIRST_PRICE, Failed, Found, Hints, Poll, Rates, Signs, State, judge,
@@ -146,6 +146,7 @@ pub(super) fn went_well(
     let state = FeedState {
         failures: 0,
         last_success: Some(at),
+        body_bytes: brought.map_or(known.feed.body_bytes, |_| carried.bytes),
         interval_ms: ms(decision.interval),
         bucket: follows.then(|| Rates::bucket(state.rate())),
         schedule: Some(state.to_bytes()),
@@ -159,7 +160,13 @@ pub(super) fn went_well(
         ..known.feed.clone()
     };
     let new_items = if lease.task.kind == Kind::Sitemap { 0 } else { new };
-    let fact = FeedFact { based_on: known.feed.version, state, items: found.items, new_items };
+    // What was there before the last poll says nothing about how soon news are found.
+    let lately = found.dated.iter().filter(|at| before.last_ok > 0 && **at > before.last_ok);
+    let delays = lately.map(|published| found.at.saturating_sub(*published)).collect();
+    let interval_before_ms = known.feed.interval_ms;
+    let figures = PollFigures { delays, interval_before_ms };
+    let based_on = known.feed.version;
+    let fact = FeedFact { based_on, state, items: found.items, new_items, figures };
     Polled { decision, fact, events }
 }
 
@@ -243,7 +250,10 @@ pub(super) fn went_wrong(
         disabled_since: known.feed.disabled_since.or(is_disabled.then_some(at)),
         ..known.feed.clone()
     };
-    let fact = FeedFact { based_on: known.feed.version, state, items: None, new_items: 0 };
+    let interval_before_ms = known.feed.interval_ms;
+    let figures = PollFigures { interval_before_ms, ..PollFigures::default() };
+    let based_on = known.feed.version;
+    let fact = FeedFact { based_on, state, items: None, new_items: 0, figures };
     (next, fact, events)
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use feedmill_formats::rights::Rights;
 use feedmill_formats::sketch::Sketch;
+use sha1::{Digest, Sha1};
 
 use super::{FetchId, Origin, SourceId, TaskId, Ts, UrlHash};
 
@@ -12,6 +13,13 @@ pub type ArticleId = UrlHash;
 
 pub(super) fn hex32<S: Serializer>(hash: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&UrlHash::from_bytes(*hash))
+}
+
+/// The canonical fetcher's id of what is at an address: the first 16 hexadecimal digits of its SHA-1.
+#[must_use]
+pub fn canonical_uid(url: &str) -> String {
+    let hash = Sha1::digest(url.as_bytes());
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What was read from a page.

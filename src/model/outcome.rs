@@ -136,6 +136,8 @@ pub struct FeedState {
     pub last_success: Option<Ts>,
     /// SHA-256 of the last body that was read.
     pub body_hash: Option<[u8; 32]>,
+    /// Its length in bytes, as it was served; 0 before the first.
+    pub body_bytes: u64,
     /// The interval chosen last.
     pub interval_ms: Option<i64>,
     /// What the scheduler remembers, as it wrote it down.
@@ -214,6 +216,7 @@ impl Default for FeedState {
             failures: 0,
             last_success: None,
             body_hash: None,
+            body_bytes: 0,
             interval_ms: None,
             schedule: None,
             bucket: None,
@@ -242,6 +245,17 @@ pub struct FeedFact {
     pub items: Option<u32>,
     /// Entries that were new.
     pub new_items: u32,
+    /// What monitors and logs are told of it beside.
+    pub figures: PollFigures,
+}
+
+/// What a poll tells those who watch; nothing of it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PollFigures {
+    /// Seconds from publication to discovery of items that were published since the last poll.
+    pub delays: Vec<u32>,
+    /// The interval that was chosen before.
+    pub interval_before_ms: Option<i64>,
 }
 
 /// What robots.txt says for an origin.

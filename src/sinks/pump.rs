@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Filter, Item, Redact, Sink, SinkError, Taken};
 use crate::db::DbError;
+use crate::metrics::sink;
 use crate::model::Event;
 use crate::progress::Progress;
 use crate::store::outbox::{Delivery, SinkCursor, Start};
@@ -113,6 +114,7 @@ impl Pump {
         } else {
             tracing::error!(sink = self.name, %error, code = error.code(), "a sink is held up; it goes on by itself");
             *trouble = Trouble { held_up: true, wait: FIRST };
+            self.progress.metrics.held_up.get_or_create(&sink(&self.name)).inc();
         }
         if let SinkError::Away { after: Some(after), .. } = error {
             trouble.wait = trouble.wait.max((*after).min(LONGEST_ASKED));
@@ -229,6 +231,8 @@ impl Pump {
         trouble: &mut Trouble,
     ) -> Result<bool, SinkError> {
         let (next, delivered) = (delivery.cursor.clone(), delivery.delivered);
+        let refused = delivery.refused.len() as u64;
+        self.progress.metrics.refused.get_or_create(&sink(&self.name)).inc_by(refused);
         for letter in &delivery.refused {
             tracing::warn!(
                 sink = self.name,
@@ -242,7 +246,7 @@ impl Pump {
             return Ok(false);
         }
         *cursor = next;
-        self.progress.deliver(delivered);
+        self.progress.deliver(&self.name, delivered);
         if std::mem::take(trouble).held_up {
             tracing::info!(sink = self.name, "a sink goes on");
         }
@@ -267,6 +271,9 @@ impl Pump {
             let before = Delivery { cursor, ..Delivery::default() };
             self.store.note_delivery(&self.name, before).await?;
         }
+        let subjects = items.iter().map(|item| item.event.subject.as_str());
+        // Each is open as long as the target takes.
+        let _spans = self.progress.traces.deliver(&self.name, subjects);
         let Taken { state, refused } = self.hand_over(&items).await?;
         next.state = state;
         let delivered = items.len().saturating_sub(refused.len()) as u64;

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
-    OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals,
+    OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals, Vitals,
     forms::{PRICE, SETTING, to_json},
 };
 use crate::db::postgres::{LOGGED, WORK, first, run};
@@ -295,6 +295,10 @@ impl Store for PgStore {
 
     async fn totals(&self) -> Result<Totals, DbError> {
         read::totals(&self.db).await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, DbError> {
+        read::vitals(&self.db).await
     }
 
     async fn close(&self) {

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use super::forms::SETTING;
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
-    OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals,
+    OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals, Vitals,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
@@ -268,6 +268,11 @@ impl Store for SqliteStore {
 
     async fn totals(&self) -> Result<Totals, DbError> {
         self.db.read(read::totals).await
+    }
+
+    async fn vitals(&self) -> Result<Vitals, DbError> {
+        let now = self.clock.now();
+        self.db.read(move |conn| read::vitals(conn, now)).await
     }
 
     async fn close(&self) {

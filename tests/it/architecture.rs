@@ -18,7 +18,7 @@ const RANKS: &[&[&str]] = &[
     &["app", "demo"],
     &["sources", "fetch", "sinks"],
     &["frontier", "schedule", "archive", "handle", "store"],
-    &["db", "model", "clock", "config", "progress"],
+    &["db", "model", "clock", "config", "metrics", "progress", "telemetry"],
 ];
 
 /// The only uses within a rank.
@@ -29,6 +29,9 @@ const BESIDE: &[(&str, &str)] = &[
     ("handle", "schedule"),
     ("store", "frontier"),
     ("clock", "model"),
+    ("progress", "metrics"),
+    ("progress", "telemetry"),
+    ("telemetry", "config"),
 ];
 
 /// What a module must do without, although its rank or the manifest would allow it.

@@ -220,6 +220,7 @@ macro_rules! contract {
                 blocks_that_repeat_on_a_host_are_learned_from_new_articles,
             }
             schedule {
+                vitals_tell_of_channels_sources_and_hosts,
                 what_is_remembered_of_a_channel_comes_back,
                 who_told_of_a_page_first_is_counted,
                 the_price_and_what_it_follows_from_are_kept,

@@ -21,6 +21,7 @@ pub(crate) fn binary() -> Command {
         "FEEDMILL_TEST_ELASTICSEARCH",
         "FEEDMILL_TEST_NATS",
         "FEEDMILL_TEST_POSTGRES",
+        "FEEDMILL_TEST_PROMETHEUS",
         "FEEDMILL_TEST_REDIS",
         "FEEDMILL_TEST_S3",
         "FEEDMILL_TEST_WARCIO",

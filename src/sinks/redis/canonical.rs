@@ -15,11 +15,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Pipeline;
-use sha1::{Digest, Sha1};
 
 use super::Server;
 use crate::clock::Clock;
-use crate::model::{ArticleRow, EventKind, FetchId, Ts};
+use crate::model::{ArticleRow, EventKind, FetchId, Ts, canonical_uid as uid};
 use crate::sinks::{About, Bodies, Item, Sink, SinkError, Taken};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -238,12 +237,6 @@ fn categories(item: &Item) -> Vec<String> {
         all.push(NO_CATEGORY.to_owned());
     }
     all
-}
-
-/// The id of what is at an address: the first 16 hexadecimal digits of its SHA-1.
-fn uid(url: &str) -> String {
-    let hash = Sha1::digest(url.as_bytes());
-    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Seconds since the epoch, with their fraction.

@@ -121,18 +121,19 @@ pub(super) async fn put_feeds(
         "INSERT INTO feed AS f(task_id, version, title, failures, last_success, body_hash, interval_ms,
            items, new_items, schedule, bucket, health, probed_at, yielded, told, heard,
            moving_to, moving_since, moving_polls, by_pages, health_at, disabled_at, warnings,
-           left_out)
+           left_out, body_bytes)
          SELECT task_id, version, title, failures, last_success, body_hash, interval_ms,
            coalesce(items, 0), new_items, schedule, bucket, health, probed_at, yielded, told, heard,
            moving_to, moving_since, moving_polls, by_pages, health_at, disabled_at, warnings,
-           left_out
+           left_out, body_bytes
          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bytea[],
            $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bigint[], $12::bigint[],
            $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::bigint[],
-           $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::text[], $24::bytea[])
+           $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[], $23::text[], $24::bytea[],
+           $25::bigint[])
            AS w(task_id, version, title, failures, last_success, body_hash, interval_ms, items, new_items,
              schedule, bucket, health, probed_at, yielded, told, heard, moving_to, moving_since,
-             moving_polls, by_pages, health_at, disabled_at, warnings, left_out)
+             moving_polls, by_pages, health_at, disabled_at, warnings, left_out, body_bytes)
          ON CONFLICT (task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
@@ -142,7 +143,7 @@ pub(super) async fn put_feeds(
            moving_since = excluded.moving_since, moving_polls = excluded.moving_polls,
            by_pages = excluded.by_pages, health_at = excluded.health_at,
            disabled_at = excluded.disabled_at, warnings = excluded.warnings,
-           left_out = excluded.left_out",
+           left_out = excluded.left_out, body_bytes = excluded.body_bytes",
         &[
             &column(&facts, |(task, _)| task.0),
             &column(&facts, |(_, fact)| fact.based_on + 1),
@@ -168,6 +169,7 @@ pub(super) async fn put_feeds(
             &column(&facts, |(_, fact)| fact.state.disabled_since.map(Ts::ms)),
             &warnings,
             &column(&facts, |(_, fact)| left_out_note(&fact.state.left_out)),
+            &column(&facts, |(_, fact)| i64::try_from(fact.state.body_bytes).unwrap_or(i64::MAX)),
         ],
     )
     .await?;

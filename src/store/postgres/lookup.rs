@@ -157,7 +157,7 @@ async fn listed<C: GenericClient>(
 async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
     let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule,
           bucket, health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
-          by_pages, health_at, disabled_at, warnings, left_out
+          by_pages, health_at, disabled_at, warnings, left_out, body_bytes
         FROM feed WHERE task_id = $1";
     let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
     Ok(Some(FeedState {
@@ -166,6 +166,7 @@ async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedSta
         failures: narrow("count", &row, 2)?,
         last_success: maybe_ts(&row, 3)?,
         body_hash: maybe_hash("feed", &row, 4)?,
+        body_bytes: narrow("bytes", &row, 20)?,
         interval_ms: maybe(&row, 5)?,
         schedule: row.try_get(6)?,
         bucket: maybe(&row, 7)?.and_then(|bucket| u8::try_from(bucket).ok()),

@@ -10,10 +10,10 @@ use crate::db::postgres::{column, first, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{int, maybe, named, narrow};
 use crate::model::{
-    EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind, SourceId, TaskId, Ts,
+    EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Health, Kind, SourceId, TaskId, Ts,
 };
 use crate::store::forms::{PRICE, SETTING, from_json};
-use crate::store::{Demand, EventFilter, Totals};
+use crate::store::{BLOCKED_MS, Demand, EventFilter, Totals, Vitals};
 
 /// Bytes of a fixed length.
 pub(super) fn hash<const N: usize>(
@@ -138,6 +138,34 @@ pub(super) async fn totals(db: &PgDb) -> Result<Totals, DbError> {
         bytes: figure(6)?,
         events: figure(7)?,
     })
+}
+
+pub(super) async fn vitals(db: &PgDb) -> Result<Vitals, DbError> {
+    let client = db.client().await?;
+    let mut vitals = Vitals::default();
+    let sql = "SELECT f.health, count(*), count(*) FILTER (
+          WHERE t.due + coalesce(f.interval_ms, 0) < coalesce($1, feedmill_now()))
+        FROM feed f JOIN task t ON t.id = f.task_id WHERE t.status = 0 GROUP BY 1 ORDER BY 1";
+    for row in &rows(&client, sql, &[&db.given_now()]).await? {
+        let health = named("health", row, 0, Health::from_number)?;
+        vitals.channels.push((health, narrow("count", row, 1)?));
+        vitals.overdue += narrow::<u64>("count", row, 2)?;
+    }
+    let sql = "SELECT (SELECT count(*) FROM source WHERE enabled_at IS NOT NULL),
+          (SELECT count(*) FROM source WHERE enabled_at IS NULL),
+          (SELECT count(*) FROM host WHERE lease_id IS NOT NULL),
+          (SELECT count(*) FROM host WHERE slot = 0
+             AND blocked_until > coalesce($1, feedmill_now()) + $2::bigint),
+          pg_database_size(current_database())";
+    if let Some(row) = first(&client, sql, &[&db.given_now(), &BLOCKED_MS]).await? {
+        let figure = |at| narrow("count", &row, at);
+        vitals.sources = figure(0)?;
+        vitals.sources_disabled = figure(1)?;
+        vitals.hosts_busy = figure(2)?;
+        vitals.hosts_blocked = figure(3)?;
+        vitals.bytes = figure(4)?;
+    }
+    Ok(vitals)
 }
 
 /// Settings that were said to the running installation, by key.

@@ -233,9 +233,9 @@ fn put_feed(
         "INSERT INTO feed(task_id, version, title, failures, last_success, body_hash, interval_ms,
            items, new_items, schedule, bucket, health, probed_at, yielded, told,
            heard, moving_to, moving_since, moving_polls, by_pages, health_at, disabled_at, warnings,
-           left_out)
+           left_out, body_bytes)
          VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, coalesce(?8, 0), ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-           ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)
+           ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)
          ON CONFLICT(task_id) DO UPDATE SET version = excluded.version, title = excluded.title,
            failures = excluded.failures, last_success = excluded.last_success,
            body_hash = excluded.body_hash, interval_ms = excluded.interval_ms,
@@ -246,7 +246,8 @@ fn put_feed(
            moving_to = excluded.moving_to, moving_since = excluded.moving_since,
            moving_polls = excluded.moving_polls, by_pages = excluded.by_pages,
            health_at = excluded.health_at, disabled_at = excluded.disabled_at,
-           warnings = excluded.warnings, left_out = excluded.left_out",
+           warnings = excluded.warnings, left_out = excluded.left_out,
+           body_bytes = excluded.body_bytes",
     )?
     .execute(params![
         task.0,
@@ -273,6 +274,7 @@ fn put_feed(
         state.disabled_since.map(Ts::ms),
         warnings_note(&state.warnings)?,
         left_out_note(&state.left_out),
+        state.body_bytes,
     ])?;
     Ok(())
 }

@@ -116,7 +116,7 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
         .prepare_cached(
             "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule, bucket,
                health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
-               by_pages, health_at, disabled_at, warnings, left_out
+               by_pages, health_at, disabled_at, warnings, left_out, body_bytes
              FROM feed WHERE task_id = ?1",
         )?
         .query_row([id.0], |row| {
@@ -129,6 +129,7 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
                 failures: row.get(2)?,
                 last_success: row.get::<_, Option<i64>>(3)?.map(Ts::from_ms),
                 body_hash: row.get(4)?,
+                body_bytes: row.get(20)?,
                 interval_ms: row.get(5)?,
                 schedule: row.get(6)?,
                 bucket: row.get(7)?,

@@ -6,10 +6,10 @@ use super::raw::{FETCH_COLUMNS, read_fetch};
 use crate::db::DbError;
 use crate::frontier::sqlite::number;
 use crate::model::{
-    EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Kind, SourceId, TaskId, Ts,
+    EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Health, Kind, SourceId, TaskId, Ts,
 };
 use crate::store::forms::{PRICE, SETTING, from_json};
-use crate::store::{Demand, EventFilter, Totals};
+use crate::store::{BLOCKED_MS, Demand, EventFilter, Totals, Vitals};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -122,6 +122,38 @@ pub(super) fn totals(conn: &Connection) -> Result<Totals, DbError> {
             })
         },
     )?)
+}
+
+pub(super) fn vitals(conn: &Connection, now: Ts) -> Result<Vitals, DbError> {
+    let mut vitals = Vitals::default();
+    let mut select = conn.prepare_cached(
+        "SELECT f.health, count(*), coalesce(sum(t.due + coalesce(f.interval_ms, 0) < ?1), 0)
+         FROM feed f JOIN task t ON t.id = f.task_id WHERE t.status = 0 GROUP BY 1 ORDER BY 1",
+    )?;
+    let mut rows = select.query([now.ms()])?;
+    while let Some(row) = rows.next()? {
+        let health = number("health", row.get(0)?, Health::from_number)?;
+        vitals.channels.push((health, row.get(1)?));
+        vitals.overdue += row.get::<_, u64>(2)?;
+    }
+    let mut select = conn.prepare_cached(
+        "SELECT (SELECT count(*) FROM source WHERE enabled_at IS NOT NULL),
+           (SELECT count(*) FROM source WHERE enabled_at IS NULL),
+           (SELECT count(*) FROM host WHERE lease_id IS NOT NULL),
+           (SELECT count(*) FROM host WHERE slot = 0 AND blocked_until > ?1),
+           (SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
+    )?;
+    select.query_row([now.ms() + BLOCKED_MS], |row| {
+        vitals.sources = row.get(0)?;
+        vitals.sources_disabled = row.get(1)?;
+        vitals.hosts_busy = row.get(2)?;
+        vitals.hosts_blocked = row.get(3)?;
+        vitals.bytes = row.get(4)?;
+        Ok(())
+    })?;
+    let wal = conn.path().and_then(|path| std::fs::metadata(format!("{path}-wal")).ok());
+    vitals.wal_bytes = wal.map_or(0, |file| file.len());
+    Ok(vitals)
 }
 
 /// Settings that were said to the running installation, by key.

@@ -185,6 +185,7 @@ pub(super) async fn a_decision_on_an_old_feed_state_conflicts_and_changes_nothin
         state: FeedState { failures, ..FeedState::default() },
         items: Some(1),
         new_items: 1,
+        figures: Default::default(),
     };
     let outcome = |fact| Outcome {
         feed: Some(fact),
@@ -228,7 +229,8 @@ pub(super) async fn an_entry_is_found_by_its_id_or_else_by_page_and_date(open: O
         with("3", Some(UrlHash::of("other")), Some(date)),
     ];
     let state = FeedState { by_pages: true, ..FeedState::default() };
-    let fact = FeedFact { based_on: 0, state, items: Some(3), new_items: 3 };
+    let fact =
+        FeedFact { based_on: 0, state, items: Some(3), new_items: 3, figures: Default::default() };
     let outcome = Outcome { entries, feed: Some(fact), ..then(Next::Fetched) };
     assert_eq!(trial.commit(&lease, outcome).await, Committed::Done);
 

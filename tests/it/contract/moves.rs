@@ -23,7 +23,13 @@ fn moved(lease: &Lease) -> Outcome {
     let state = FeedState::default();
     Outcome {
         moved: Some(Moved { to: feed(NEW), event }),
-        feed: Some(FeedFact { based_on: 0, state, items: None, new_items: 0 }),
+        feed: Some(FeedFact {
+            based_on: 0,
+            state,
+            items: None,
+            new_items: 0,
+            figures: Default::default(),
+        }),
         ..then(Next::Again { at: lease.now.after(DAY) })
     }
 }
@@ -64,7 +70,13 @@ pub(super) async fn a_move_that_is_under_way_is_remembered(open: Open) {
     let lease = trial.take().await;
     let moving = Some(Moving { to: NEW.into(), since: trial.now(), polls: 3 });
     let state = FeedState { moving, ..FeedState::default() };
-    let fact = FeedFact { based_on: 0, state: state.clone(), items: None, new_items: 0 };
+    let fact = FeedFact {
+        based_on: 0,
+        state: state.clone(),
+        items: None,
+        new_items: 0,
+        figures: Default::default(),
+    };
     let next = Next::Again { at: lease.now.after(DAY) };
     let outcome = Outcome { feed: Some(fact), ..then(next) };
     assert_eq!(trial.commit(&lease, outcome).await, Committed::Done);

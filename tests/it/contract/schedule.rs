@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use feedmill::frontier::HostPatch;
 use feedmill::model::{
     Ask, Code, FeedFact, FeedState, FetchRecord, Health, Kind, Known, Lane, Lease, NewTask, Next,
     Outcome, Warned, new_uuid,
@@ -20,7 +21,13 @@ async fn polled(trial: &Trial, lease: &Lease, state: FeedState, found: &[&str]) 
     let based_on = known(trial, lease, Ask::default()).await.feed.version;
     let found = found.iter().map(|url| NewTask { parent: Some(lease.task.id), ..page(url) });
     let outcome = Outcome {
-        feed: Some(FeedFact { based_on, state, items: Some(3), new_items: 0 }),
+        feed: Some(FeedFact {
+            based_on,
+            state,
+            items: Some(3),
+            new_items: 0,
+            figures: Default::default(),
+        }),
         discovered: found.collect(),
         ..then(Next::Again { at: trial.now().after(PAUSE) })
     };
@@ -48,6 +55,7 @@ pub(super) async fn what_is_remembered_of_a_channel_comes_back(open: Open) {
             count: 2,
         }],
         probed_at: Some(trial.now()),
+        body_bytes: 5_000_000_000,
         yielded: 4,
         heard: 9,
         ..FeedState::default()
@@ -121,7 +129,13 @@ pub(super) async fn the_price_and_what_it_follows_from_are_kept(open: Open) {
             raw: None,
         };
         let outcome = Outcome {
-            feed: Some(FeedFact { based_on: 0, state, items: None, new_items: 0 }),
+            feed: Some(FeedFact {
+                based_on: 0,
+                state,
+                items: None,
+                new_items: 0,
+                figures: Default::default(),
+            }),
             fetches: vec![fetch],
             ..then(Next::Again { at: trial.now().after(2 * DAY) })
         };
@@ -142,4 +156,30 @@ pub(super) async fn the_price_and_what_it_follows_from_are_kept(open: Open) {
     trial.pass(DAY);
     let lease = trial.take().await;
     assert_eq!(known(&trial, &lease, Ask::default()).await.price, Some(1e4));
+}
+
+pub(super) async fn vitals_tell_of_channels_sources_and_hosts(open: Open) {
+    let trial = begin(open).await;
+    trial.source("one", &[]).await;
+    trial.source("two", &[]).await;
+    trial.store.set_enabled("two", Some("not now".into())).await.unwrap();
+    trial.submit([feed(FEED)]).await;
+    let lease = trial.take().await;
+    assert_eq!(trial.store.vitals().await.unwrap().hosts_busy, 1);
+    let interval = i64::try_from(PAUSE.as_millis()).unwrap();
+    let state =
+        FeedState { health: Health::Late, interval_ms: Some(interval), ..FeedState::default() };
+    polled(&trial, &lease, state, &[]).await;
+    let blocked = HostPatch { blocked_until: Some(trial.now().after(DAY)), ..HostPatch::default() };
+    trial.store.set_host("a.example", blocked).await.unwrap();
+
+    let vitals = trial.store.vitals().await.unwrap();
+    assert_eq!((vitals.sources, vitals.sources_disabled), (1, 1));
+    assert_eq!((vitals.hosts_busy, vitals.hosts_blocked), (0, 1));
+    assert_eq!((vitals.channels, vitals.overdue), (vec![(Health::Late, 1)], 0));
+    assert!(vitals.bytes > 0);
+    trial.pass(PAUSE * 2);
+    assert_eq!(trial.store.vitals().await.unwrap().overdue, 0, "twice the interval is in time");
+    trial.pass(Duration::from_millis(1));
+    assert_eq!(trial.store.vitals().await.unwrap().overdue, 1);
 }

@@ -398,7 +398,8 @@ pub(super) async fn a_channel_that_is_only_probed_is_asked_on_the_operators_word
             disabled_since: disabled.then_some(trial.now()),
             ..FeedState::default()
         };
-        let fact = FeedFact { based_on: 0, state, items: None, new_items: 0 };
+        let fact =
+            FeedFact { based_on: 0, state, items: None, new_items: 0, figures: Default::default() };
         let next = Next::Retry { at: trial.now().after(2 * DAY), code: Code::NotFound };
         trial.commit(&lease, Outcome { feed: Some(fact), ..then(next) }).await;
     }

@@ -108,7 +108,13 @@ pub(super) async fn what_lists_and_the_spider_ask_is_answered(open: Open) {
         let lease = trial.take().await;
         let listed = lease.task.kind == Kind::Listing;
         let state = FeedState::default();
-        let fact = FeedFact { based_on: 0, state, items: Some(12), new_items: 5 };
+        let fact = FeedFact {
+            based_on: 0,
+            state,
+            items: Some(12),
+            new_items: 5,
+            figures: Default::default(),
+        };
         let outside =
             |links| Outside { host: "x.example".into(), url: "https://x.example/1".into(), links };
         let outcome = Outcome {

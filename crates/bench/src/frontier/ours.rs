@@ -174,7 +174,8 @@ fn engine(store: PgStore) -> anyhow::Result<Engine> {
     };
     let archive = Arc::new(Archive::open(settings, Clock::system())?);
     let (hold, tracker) = (Hold::new(Arc::default()), TaskTracker::new());
-    let committer = Committer::start(Arc::new(store.clone()), archive, hold, &tracker);
+    let progress = Arc::default();
+    let committer = Committer::start(Arc::new(store.clone()), archive, hold, progress, &tracker);
     Ok(Engine { store, committer })
 }
 

@@ -1,0 +1,161 @@
+//! What leaves the process about its own work: log lines, and spans where a collector wants them.
+//!
+//! Log lines go to a writer that the caller names, as text or JSON. Spans are made only when an OTLP
+//! endpoint is configured; without one they cost nothing. A collector that is away holds nothing up: spans
+//! wait in a queue that is bounded, and it is told once. Nothing here knows what is fetched or why, and
+//! no secret may get here.
+
+mod export;
+mod traces;
+
+use std::io::Write;
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::config::{Format, Level, Log, Trace};
+
+pub use export::TraceError;
+pub use traces::Traces;
+
+/// What spans are called among log lines: they are for collectors only.
+pub const SPANS: &str = "feedmill::span";
+/// The last spans get this long to reach the collector when the process ends.
+const LAST_SPANS: Duration = Duration::from_secs(3);
+
+/// What has to be ended with the process.
+#[derive(Debug, Default)]
+pub struct Telemetry(Option<SdkTracerProvider>);
+
+impl Telemetry {
+    /// Starts logging and tracing. A second start changes nothing.
+    pub fn start<W: Write + 'static>(
+        log: &Log,
+        level: Level,
+        color: bool,
+        writer: impl Fn() -> W + Send + Sync + 'static,
+        trace: &Trace,
+    ) -> Result<Self, TraceError> {
+        let provider = export::provider(trace)?;
+        let spans = provider.as_ref().map(|provider| {
+            let layer = tracing_opentelemetry::layer()
+                .with_tracer(provider.tracer("feedmill"))
+                .with_location(false)
+                .with_threads(false)
+                .with_tracked_inactivity(false);
+            layer.with_filter(Targets::new().with_target(SPANS, LevelFilter::INFO))
+        });
+        let registry = tracing_subscriber::registry().with(spans);
+        let started = registry.with(lines(log.format, level, color, writer)).try_init();
+        Ok(Self(provider.filter(|_| started.is_ok())))
+    }
+
+    /// Hands over the last spans. Blocks for a few seconds at the most.
+    pub fn end(self) {
+        // What did not get there in time was told of already.
+        drop(self.0.map(|provider| provider.shutdown_with_timeout(LAST_SPANS)));
+    }
+}
+
+/// The layer that writes log lines.
+fn lines<S, W>(
+    format: Format,
+    level: Level,
+    color: bool,
+    writer: impl Fn() -> W + Send + Sync + 'static,
+) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: Write + 'static,
+{
+    let lines = tracing_subscriber::fmt::layer().with_ansi(color).with_writer(writer);
+    match format {
+        Format::Text => lines.with_target(false).with_filter(filter(level)).boxed(),
+        // One object per line, the fields beside the message: what collectors of logs expect.
+        Format::Json => {
+            let json = lines.json().flatten_event(true).with_current_span(false);
+            json.with_span_list(false).with_filter(filter(level)).boxed()
+        }
+    }
+}
+
+/// What the libraries below say is of interest only when something is wrong.
+fn filter(level: Level) -> Targets {
+    let (ours, below) = match level {
+        Level::Error => (LevelFilter::ERROR, LevelFilter::ERROR),
+        Level::Warn => (LevelFilter::WARN, LevelFilter::WARN),
+        Level::Info => (LevelFilter::INFO, LevelFilter::WARN),
+        Level::Debug => (LevelFilter::DEBUG, LevelFilter::WARN),
+        Level::Trace => (LevelFilter::TRACE, LevelFilter::DEBUG),
+    };
+    // A lost connection is ours to tell of, and once: the pool has a line for each.
+    let pool = if level == Level::Trace { below } else { LevelFilter::ERROR };
+    Targets::new()
+        .with_default(below)
+        .with_target("deadpool", pool)
+        // Where spans go must not be told of by spans, nor a collector that is away by each batch.
+        .with_target("opentelemetry", LevelFilter::OFF)
+        .with_target("feedmill", ours)
+        .with_target(SPANS, LevelFilter::OFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: Format, level: Level, say: impl FnOnce()) -> String {
+        let page = Page::default();
+        let to = page.clone();
+        let layer = lines(format, level, false, move || to.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), say);
+        let bytes = page.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_json_line_has_its_fields_beside_the_message() {
+        let text = logged(Format::Json, Level::Info, || {
+            tracing::warn!(url = "https://a.example/", failures = 3, "a channel failed again");
+        });
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["level"], "WARN");
+        assert_eq!(line["message"], "a channel failed again");
+        assert_eq!((&line["url"], &line["failures"]), (&"https://a.example/".into(), &3.into()));
+        assert!(line["timestamp"].is_string());
+    }
+
+    #[test]
+    fn spans_are_no_log_lines_and_others_are_quiet() {
+        let text = logged(Format::Text, Level::Debug, || {
+            let span = tracing::info_span!(target: SPANS, "request", host = "a.example");
+            assert!(span.is_disabled(), "without a collector there are no spans");
+            tracing::info!(target: "hyper", "a connection");
+            tracing::error!(target: "opentelemetry_sdk", "no collector");
+            tracing::debug!("served");
+        });
+        assert!(text.contains("served") && text.lines().count() == 1, "{text}");
+    }
+}
