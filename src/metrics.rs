@@ -327,7 +327,7 @@ const SEEDS: &str = "
 | `sources_failed_total` | `feedmill_sources_failed_total` |
 | `items_discovered_total` | `feedmill_items_discovered_total` |
 | `fetch_duration_seconds` | `feedmill_fetch_duration_seconds` |
-| counts of pending to dead | `sum by (state) (feedmill_tasks)`; by source: `feedmill frontier stats --by source` |
+| counts of pending to dead | `sum by (state) (feedmill_tasks)`; by source: `feedmill frontier stats` |
 ";
 
 #[cfg(test)]

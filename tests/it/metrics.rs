@@ -201,3 +201,40 @@ async fn promtool_has_nothing_to_say_about_them() {
     let said = String::from_utf8_lossy(&told.stderr);
     assert!(told.status.success(), "{said}\n{declared}");
 }
+
+/// Words that begin like our figures, wherever they stand.
+fn figures(text: &str) -> std::collections::BTreeSet<String> {
+    let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    text.split(word).filter(|word| word.starts_with("feedmill_")).map(str::to_owned).collect()
+}
+
+#[test]
+fn alerts_and_dashboard_name_only_figures_that_exist() {
+    let metrics = Metrics::default();
+    let parts = ["", "_bucket", "_sum", "_count"];
+    let known: Vec<String> = metrics
+        .described()
+        .iter()
+        .flat_map(|one| match one.kind {
+            "histogram" => parts.map(|part| format!("{}{part}", one.name)).to_vec(),
+            _ => vec![one.name.clone()],
+        })
+        .collect();
+    for file in ["deploy/alerts.yaml", "deploy/grafana-dashboard.json"] {
+        let named = figures(&std::fs::read_to_string(file).unwrap());
+        assert!(named.len() > 10, "{file} names {named:?}");
+        for name in named {
+            assert!(known.contains(&name), "{file}: there is no {name}");
+        }
+    }
+    let dashboard = std::fs::read_to_string("deploy/grafana-dashboard.json").unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    assert!(dashboard["panels"].as_array().unwrap().len() > 20);
+}
+
+#[test]
+fn promtool_takes_the_alerts() {
+    let Some(mut program) = prometheus("promtool") else { return };
+    let told = program.args(["check", "rules", "deploy/alerts.yaml"]).output().expect(NEEDED);
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+}
