@@ -5,6 +5,8 @@ pub mod backup;
 pub mod carry;
 pub mod deliver;
 pub mod discover;
+pub mod etiquette;
+pub mod explain;
 pub mod export;
 pub mod keep;
 pub mod lists;

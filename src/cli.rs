@@ -14,6 +14,7 @@ mod demo;
 mod disk;
 mod doctor;
 mod document;
+mod etiquette;
 mod events;
 mod explain;
 mod export;
@@ -125,6 +126,7 @@ enum Command {
     Raw(raw::Command),
     Replay(replay::Args),
     Explain(explain::Args),
+    Etiquette(etiquette::Args),
     Events(events::Args),
     Extract(extract::Args),
     Parse(parse::Args),
@@ -198,6 +200,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Raw(command) => raw::run(command, context).await,
         Command::Replay(args) => replay::run(args, context).await,
         Command::Explain(args) => explain::run(args, context).await,
+        Command::Etiquette(args) => etiquette::run(args, context).await,
         Command::Events(args) => events::run(args, context).await,
         Command::Extract(args) => extract::run(args, context).await,
         Command::Parse(args) => parse::run(args, context).await,

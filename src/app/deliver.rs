@@ -171,6 +171,11 @@ fn lines(given: &[Secret]) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
+/// What the sink of this name wants.
+pub(super) fn filter(name: &str, config: &Config) -> Option<Filter> {
+    config.sinks.get(name).map(|settings| terms(settings).filter)
+}
+
 fn terms(settings: &config::Sink) -> Terms {
     let config::SinkFilter { kinds, sources, categories, tags, languages, without_rights } =
         settings.filter.clone();

@@ -1,15 +1,17 @@
 //! `feedmill host`: how fast hosts are asked, and which are not asked at all.
 
+use std::time::Duration;
+
 use clap::Subcommand;
-use feedmill_formats::url;
 use serde_json::json;
 
 use super::out::{Out, Tone};
 use super::{Context, Failure, text};
+use crate::app::explain::{find_host, host_in, pause};
 use crate::config::Span;
-use crate::frontier::{FOREVER, HostFilter, HostPatch, HostState, PauseOrigin, queue_key};
-use crate::model::Ts;
-use crate::store::Store;
+use crate::frontier::{FOREVER, HostFilter, HostPatch, HostState, queue_key};
+use crate::model::{FetchId, Ts};
+use crate::store::{FetchFilter, Store};
 
 /// Looks at hosts, slows them down and blocks them
 #[derive(Debug, Subcommand)]
@@ -20,6 +22,7 @@ pub(super) enum Command {
         /// The host, an address on it, or a group of hosts
         host: String,
     },
+    Log(Log),
     /// Makes the pause between two requests at least so long, whatever robots.txt and sources say
     Slow {
         /// The host, an address on it, or a group of hosts
@@ -61,6 +64,23 @@ pub(super) struct List {
     after: Option<String>,
 }
 
+/// Lists what was asked of a host, and what it answered
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  feedmill host log example.com --days 7")]
+pub(super) struct Log {
+    /// The host, an address on it, or a group of hosts
+    host: String,
+    /// In the last so many days
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    days: u16,
+    /// At most so many requests
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Goes on after this request, by its id
+    #[arg(long, value_name = "ID")]
+    after: Option<FetchId>,
+}
+
 /// Asks a host for nothing until a time, or until it is unblocked
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -84,6 +104,7 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
     let (host, patch) = match command {
         Command::List(args) => return list(args, context).await,
         Command::Show { host } => return show(host, context).await,
+        Command::Log(args) => return log(args, context).await,
         Command::Slow { host, delay } => {
             (host, HostPatch { delay: Some(delay.duration()), ..nothing })
         }
@@ -129,22 +150,10 @@ async fn name_of(given: &str, store: &dyn Store) -> Result<String, Failure> {
     }
 }
 
-fn host_in(given: &str) -> Option<String> {
-    let given = given.trim();
-    let address =
-        if given.contains("://") { given.to_owned() } else { format!("https://{given}/") };
-    url::parse(&address).map(|url| url::host(&url)).ok()
-}
-
 /// The host, or group, that a name or an address means.
 pub(super) async fn find(given: &str, store: &dyn Store) -> Result<HostState, Failure> {
-    let given = given.trim();
-    let host = host_in(given).unwrap_or_default();
-    for name in [queue_key(&host, &store.rules().groups), given] {
-        let filter = HostFilter { name: Some(name.to_owned()), limit: 1, ..HostFilter::default() };
-        if let Some(found) = store.hosts(filter).await?.pop() {
-            return Ok(found);
-        }
+    if let Some(found) = find_host(given, store).await? {
+        return Ok(found);
     }
     let message =
         format!("no host is called `{}`: `feedmill host list` shows them", text::one_line(given));
@@ -175,6 +184,40 @@ async fn list(args: &List, context: &Context) -> Result<(), Failure> {
     })
 }
 
+async fn log(args: &Log, context: &Context) -> Result<(), Failure> {
+    let store = context.store().await?;
+    let (host, now) = (find(&args.host, &*store).await?, context.clock.now());
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let filter = FetchFilter {
+        host: Some(host.name.clone()),
+        since: Some(now.before(Duration::from_hours(24 * u64::from(args.days)))),
+        after: args.after,
+        limit: limit.saturating_add(1),
+        ..FetchFilter::default()
+    };
+    let mut asked = store.find_fetches(filter).await?;
+    let more = asked.len() > limit;
+    asked.truncate(limit);
+    let next = asked.last().map(|fetch| fetch.id).filter(|_| more);
+    let value = json!({ "host": host.name, "requests": asked, "next": next });
+    context.out.emit(&value, |out| {
+        if asked.is_empty() {
+            return format!("nothing was asked of {} in {} days", host.name, args.days);
+        }
+        let rows = asked.iter().map(|fetch| {
+            let status = fetch.status.map_or_else(|| "none".to_owned(), |code| code.to_string());
+            let (bytes, took) = (text::bytes(fetch.bytes), format!("{} ms", fetch.elapsed_ms));
+            [fetch.at.to_string(), status, fetch.code.to_string(), bytes, took, fetch.url.clone()]
+        });
+        let head = ["at", "answer", "outcome", "size", "took", "url"];
+        let mut told = out.table(head, rows.collect());
+        if let Some(id) = next {
+            told.push_str(&format!("\n\nthere are more: say --after {id} for the next page"));
+        }
+        told
+    })
+}
+
 fn table(hosts: &[HostState], now: Ts, out: &Out) -> String {
     if hosts.is_empty() {
         return "no hosts".to_owned();
@@ -198,17 +241,6 @@ fn table(hosts: &[HostState], now: Ts, out: &Out) -> String {
 
 fn span(millis: u64) -> String {
     Span::millis(millis).to_string()
-}
-
-pub(super) fn pause(host: &HostState) -> String {
-    let from = match host.pause_from {
-        PauseOrigin::CrawlDelay => "crawl-delay",
-        PauseOrigin::Source => "source",
-        PauseOrigin::Learned => "learned",
-        PauseOrigin::Operator => "operator",
-        PauseOrigin::Default => "default",
-    };
-    format!("{} ({from})", span(host.pause_ms))
 }
 
 pub(super) fn blocked(until: Ts, now: Ts) -> String {

@@ -13,6 +13,8 @@ pub struct FetchFilter {
     pub segment: Option<String>,
     /// Of tasks that this source owns.
     pub source: Option<SourceId>,
+    /// Of tasks that wait in this host's queue.
+    pub host: Option<String>,
     /// Made at or after this time.
     pub since: Option<Ts>,
     /// Made before this time.

@@ -18,6 +18,7 @@ mod contract;
 mod disk;
 mod etiquette;
 mod examples;
+mod explain;
 mod groups;
 mod hostile;
 mod invariants;

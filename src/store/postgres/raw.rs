@@ -51,9 +51,12 @@ pub(super) async fn find(db: &PgDb, filter: &FetchFilter) -> Result<Vec<FetchRec
     let mut given: Vec<Given<'_>> = vec![&limit];
     let mut conditions = vec!["true".to_owned()];
     let owned = "f.task_id IN (SELECT id FROM task WHERE source_id = ?)";
-    let terms: [(bool, &str, Given<'_>); 6] = [
+    let of_host = "f.task_id IN (SELECT t.id FROM task t JOIN host h ON h.id = t.host_id
+          WHERE h.name = ? AND h.slot = 0)";
+    let terms: [(bool, &str, Given<'_>); 7] = [
         (filter.segment.is_some(), "f.segment = ?", &filter.segment),
         (source.is_some(), owned, &source),
+        (filter.host.is_some(), of_host, &filter.host),
         (since.is_some(), "f.id >= ?", &since),
         (until.is_some(), "f.id < ?", &until),
         (after.is_some(), "f.id > ?", &after),

@@ -53,6 +53,11 @@ pub(super) fn find(conn: &Connection, filter: &FetchFilter) -> Result<Vec<FetchR
         "f.task_id IN (SELECT id FROM task WHERE source_id = ?)",
         filter.source.map(|source| source.0.into()),
     );
+    when(
+        "f.task_id IN (SELECT t.id FROM task t JOIN host h ON h.id = t.host_id
+           WHERE h.name = ? AND h.slot = 0)",
+        filter.host.clone().map(Value::from),
+    );
     when("f.id >= ?", filter.since.map(|at| blob(first_id(at))));
     when("f.id < ?", filter.until.map(|at| blob(first_id(at))));
     when("f.id > ?", filter.after.map(blob));
