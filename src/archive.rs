@@ -7,6 +7,7 @@
 //! segment can be read, moved and deleted by itself.
 
 mod carry;
+mod erase;
 mod read;
 mod remote;
 mod retention;
@@ -29,6 +30,7 @@ use crate::model::{Exchange, RawRef, Ts, new_uuid};
 use segment::{Known, Pair, Segment, sync_dir};
 
 pub use carry::{Carried, carry};
+pub use erase::erase;
 pub use read::{Reader, Stored};
 pub use remote::{Bucket, Remote};
 pub use retention::{Doomed, Held, Limits, Why, begun, plan};

@@ -20,6 +20,7 @@ mod explain;
 mod export;
 mod extract;
 mod failure;
+mod forget;
 mod frontier;
 mod host;
 mod init;
@@ -116,6 +117,7 @@ enum Command {
     #[command(subcommand)]
     Sink(sink::Command),
     Export(export::Args),
+    Forget(forget::Args),
     #[command(subcommand)]
     Frontier(frontier::Command),
     #[command(subcommand)]
@@ -194,6 +196,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Source(command) => source::run(command, context).await,
         Command::Sink(command) => sink::run(command, context).await,
         Command::Export(args) => export::run(args, context).await,
+        Command::Forget(args) => forget::run(args, context).await,
         Command::Frontier(command) => frontier::run(command, context).await,
         Command::Host(command) => host::run(command, context).await,
         Command::Article(command) => article::run(command, context).await,

@@ -11,6 +11,7 @@ mod hosts;
 mod intake;
 mod listing;
 pub mod postgres;
+mod refusals;
 mod rulings;
 pub mod sqlite;
 
@@ -29,6 +30,7 @@ pub use budget::{Pace, PauseOrigin};
 pub use hosts::{FOREVER, HostFilter, HostState, RobotsCopy};
 pub use intake::{Candidate, Rejected, admit, priority, queue_key};
 pub use listing::{BadCursor, Cursor, Order, Sort, TaskFilter};
+pub use refusals::{Refusals, is_below};
 
 /// Leases in a row without an answer after which a task is given up.
 pub const MAX_STRIKES: i64 = 5;
@@ -132,6 +134,8 @@ pub enum Act {
     Retry,
     /// Forgets them. What was read there stays.
     Delete,
+    /// Gives them up for good, also the channels of sources: they were taken down.
+    Withdraw,
 }
 
 /// What one stretch of a sweep came to.

@@ -14,6 +14,7 @@ mod names;
 mod outcome;
 mod secret;
 mod source;
+mod takedown;
 mod task;
 
 pub use access::{Access, Auth};
@@ -41,6 +42,7 @@ pub use source::{
     Admission, Health, IngestionMode, Managed, NewSource, PollPolicy, Polling, RefetchPolicy,
     Source, SourceChange, SourceId, Website,
 };
+pub use takedown::{NewTakedown, Scope, Takedown};
 pub use task::{
     Kind, Lane, Lease, LeaseId, NewTask, Origin, Refetch, RobotsRef, State, Status, Task, TaskId,
     Validators,

@@ -13,6 +13,7 @@ pub mod postgres;
 mod prints;
 mod raw;
 pub mod sqlite;
+pub mod takedown;
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -33,6 +34,7 @@ pub use outbox::Outbox;
 pub use postgres::PgStore;
 pub use raw::{FetchFilter, MovedRaw, Reread, SegmentUse};
 pub use sqlite::SqliteStore;
+pub use takedown::Takedowns;
 
 /// Discoveries that go into one commit at the most; more go ahead in chunks.
 pub const MAX_DISCOVERED: usize = 2_000;
@@ -72,6 +74,11 @@ pub enum SourceError {
     /// Somebody else was faster.
     #[error("`{0}` was changed by somebody else meanwhile: try again")]
     Changed(String),
+    /// It was taken down.
+    #[error(
+        "`{0}` was taken down: `feedmill forget --list` tells by whom and why, --undo lifts it"
+    )]
+    Withdrawn(String),
     /// The database failed.
     #[error(transparent)]
     Db(#[from] DbError),
@@ -220,7 +227,7 @@ const BLOCKED_MS: i64 = 3_600_000;
 
 /// The boundary that both backends keep, beside [`Frontier`].
 #[async_trait]
-pub trait Store: Frontier + Outbox {
+pub trait Store: Frontier + Outbox + Takedowns {
     /// The frontier within; a store can be used as one.
     fn queue(&self) -> &dyn Frontier;
 

@@ -168,6 +168,7 @@ CREATE TABLE entry(
   slice_offset bigint,
   slice_length bigint,
   deleted_at bigint,               -- when the feed said that it is gone
+  withdrawn integer NOT NULL DEFAULT 0, -- 1 = taken down: only what it is known by is kept
   body text NOT NULL) WITH (fillfactor = 90);  -- Entry as JSON; text, for jsonb knows no \u0000
 CREATE INDEX entry_feed ON entry(feed_id, first_seen);
 CREATE INDEX entry_published ON entry(feed_id, published);
@@ -272,6 +273,34 @@ CREATE TABLE dead_letter(
   reason text NOT NULL,
   PRIMARY KEY(sink, seq));
 
+-- What was taken down: who wanted it and why. It is refused until that is lifted; the row stays.
+CREATE TABLE takedown(
+  scope bigint NOT NULL,
+  target text COLLATE "C" NOT NULL,            -- normalised address, host, or id of a source
+  at bigint NOT NULL,
+  name text NOT NULL,               -- as people know it
+  "by" text NOT NULL,
+  why text NOT NULL,
+  articles bigint NOT NULL DEFAULT 0, -- that went
+  entries bigint NOT NULL DEFAULT 0,
+  records bigint NOT NULL DEFAULT 0,  -- of the archive
+  done_at bigint,                     -- when nothing was left
+  lifted_at bigint,
+  lifted_by text,
+  PRIMARY KEY(scope, target, at));
+
+-- Addresses that a takedown refuses, when it is not all of a host's.
+CREATE TABLE withdrawn(
+  hash bytea NOT NULL, scope bigint NOT NULL, target text COLLATE "C" NOT NULL,
+  PRIMARY KEY(hash, scope, target));
+
+-- Records of the archive that nobody may read any more, until their bytes are gone.
+CREATE TABLE erasure(
+  segment text COLLATE "C" NOT NULL, "offset" bigint NOT NULL,
+  length bigint NOT NULL,
+  body_sha256 text,                 -- others may rely on this very body
+  PRIMARY KEY(segment, "offset"));
+
 -- The seeds' names for those who know them.
 CREATE VIEW url_frontier AS
   SELECT t.id, t.url, coalesce(t.url_key, t.url) AS url_key, h.name AS host, s.uuid AS source_id,
@@ -309,6 +338,9 @@ CREATE VIEW feed_state AS
 DROP VIEW feed_state;
 DROP VIEW host_state;
 DROP VIEW url_frontier;
+DROP TABLE erasure;
+DROP TABLE withdrawn;
+DROP TABLE takedown;
 DROP TABLE dead_letter;
 DROP TABLE sink;
 DROP TABLE event;

@@ -157,6 +157,7 @@ CREATE TABLE entry(
   slice_offset INTEGER,
   slice_length INTEGER,
   deleted_at INTEGER,              -- when the feed said that it is gone
+  withdrawn INTEGER NOT NULL DEFAULT 0, -- 1 = taken down: only what it is known by is kept
   body TEXT NOT NULL);             -- Entry as JSON
 CREATE INDEX entry_feed ON entry(feed_id, first_seen);
 CREATE INDEX entry_published ON entry(feed_id, published);
@@ -257,6 +258,34 @@ CREATE TABLE dead_letter(
   reason TEXT NOT NULL,
   PRIMARY KEY(sink, seq)) WITHOUT ROWID;
 
+-- What was taken down: who wanted it and why. It is refused until that is lifted; the row stays.
+CREATE TABLE takedown(
+  scope INTEGER NOT NULL,
+  target TEXT NOT NULL,            -- normalised address, host, or id of a source
+  at INTEGER NOT NULL,
+  name TEXT NOT NULL,               -- as people know it
+  "by" TEXT NOT NULL,
+  why TEXT NOT NULL,
+  articles INTEGER NOT NULL DEFAULT 0, -- that went
+  entries INTEGER NOT NULL DEFAULT 0,
+  records INTEGER NOT NULL DEFAULT 0,  -- of the archive
+  done_at INTEGER,                     -- when nothing was left
+  lifted_at INTEGER,
+  lifted_by TEXT,
+  PRIMARY KEY(scope, target, at)) WITHOUT ROWID;
+
+-- Addresses that a takedown refuses, when it is not all of a host's.
+CREATE TABLE withdrawn(
+  hash BLOB NOT NULL, scope INTEGER NOT NULL, target TEXT NOT NULL,
+  PRIMARY KEY(hash, scope, target)) WITHOUT ROWID;
+
+-- Records of the archive that nobody may read any more, until their bytes are gone.
+CREATE TABLE erasure(
+  segment TEXT NOT NULL, offset INTEGER NOT NULL,
+  length INTEGER NOT NULL,
+  body_sha256 TEXT,                 -- others may rely on this very body
+  PRIMARY KEY(segment, offset)) WITHOUT ROWID;
+
 -- The seeds' names for those who know them.
 CREATE VIEW url_frontier AS
   SELECT t.id, t.url, coalesce(t.url_key, t.url) AS url_key, h.name AS host, s.uuid AS source_id,
@@ -294,6 +323,9 @@ CREATE VIEW feed_state AS
 DROP VIEW feed_state;
 DROP VIEW host_state;
 DROP VIEW url_frontier;
+DROP TABLE erasure;
+DROP TABLE withdrawn;
+DROP TABLE takedown;
 DROP TABLE dead_letter;
 DROP TABLE sink;
 DROP TABLE event;

@@ -12,12 +12,14 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::raw::RawError;
-use super::{AppError, archive_settings, lock, reader};
-use crate::archive::{Archive, ArchiveError, Doomed, Held, Limits, Reader, Why, begun, plan};
+use super::{AppError, archive_settings, forget, lock, reader};
+use crate::archive::{
+    Archive, ArchiveError, Doomed, Held, Limits, Reader, Stored, Why, begun, plan,
+};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::DbError;
-use crate::model::Ts;
+use crate::model::{FetchRecord, Ts};
 use crate::store::{MovedRaw, Store};
 
 /// Between two looks for segments to end and to bring away.
@@ -31,10 +33,10 @@ const BATCH: usize = 5_000;
 
 /// What is kept, and for how long.
 #[derive(Clone, Copy, Debug)]
-struct Terms {
+pub(super) struct Terms {
     limits: Limits,
     per_feed: u32,
-    keep_local: Duration,
+    pub(super) keep_local: Duration,
 }
 
 impl Terms {
@@ -51,11 +53,13 @@ impl Terms {
 
 /// Looks after an archive.
 pub(super) struct Keeper {
-    archive: Arc<Archive>,
-    store: Arc<dyn Store>,
-    reader: Reader,
-    terms: Terms,
-    clock: Clock,
+    pub(super) archive: Arc<Archive>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) reader: Reader,
+    pub(super) terms: Terms,
+    pub(super) clock: Clock,
+    /// Other machines have segments of their own.
+    pub(super) shared: bool,
     /// Segments that are known to be in the bucket.
     safe: HashSet<String>,
 }
@@ -68,7 +72,8 @@ impl Keeper {
         clock: Clock,
     ) -> Result<Self, ArchiveError> {
         let (reader, terms) = (reader(config)?, Terms::of(config));
-        Ok(Self { archive, store, reader, terms, clock, safe: HashSet::new() })
+        let shared = config.postgres_url().is_some();
+        Ok(Self { archive, store, reader, terms, clock, shared, safe: HashSet::new() })
     }
 
     /// Looks after it until it is told to stop.
@@ -82,6 +87,7 @@ impl Keeper {
                 self.look().await?;
                 if now >= prune_at {
                     prune_at = now.after(PRUNE);
+                    forget::go_on(&*self.store).await?;
                     let pruned = self.prune(now).await?;
                     if !pruned.segments.is_empty() {
                         let (segments, bytes) = (pruned.segments.len(), pruned.bytes);
@@ -109,7 +115,12 @@ impl Keeper {
     async fn look(&mut self) -> Result<(), RawError> {
         let archive = Arc::clone(&self.archive);
         blocking(move || archive.rotate()).await?;
-        self.bring_away().await
+        self.bring_away().await?;
+        let records = self.erase().await?;
+        if records > 0 {
+            tracing::info!(records, "removed from the archive what was taken down");
+        }
+        Ok(())
     }
 
     /// Brings closed segments to the bucket, and removes those that are there and were here long.
@@ -157,6 +168,7 @@ impl Keeper {
             blocking(move || archive.sync()).await?;
             self.store.move_raw(moved).await?;
         }
+        self.settle(segment).await?;
         let mut fetches = 0;
         loop {
             match self.store.forget_segment(segment, BATCH).await? {
@@ -173,8 +185,19 @@ impl Keeper {
 
     /// Copies what is still needed of a segment to the open one.
     async fn copy_needed(&self, segment: &str) -> Result<Vec<MovedRaw>, RawError> {
+        let needed = self.store.needed(segment, self.terms.per_feed).await?;
+        self.copy(segment, needed, |_| true).await
+    }
+
+    /// Copies those of these documents to the open segment that have to be.
+    pub(super) async fn copy(
+        &self,
+        segment: &str,
+        fetches: Vec<FetchRecord>,
+        has_to: impl Fn(&Stored) -> bool,
+    ) -> Result<Vec<MovedRaw>, RawError> {
         let mut moved = Vec::new();
-        for fetch in self.store.needed(segment, self.terms.per_feed).await? {
+        for fetch in fetches {
             let Some(raw) = &fetch.raw else { continue };
             let stored = match self.reader.stored(raw).await {
                 Ok(stored) => stored,
@@ -185,6 +208,9 @@ impl Keeper {
                 }
                 Err(error) => return Err(error.into()),
             };
+            if !has_to(&stored) {
+                continue;
+            }
             let (archive, (record, request)) = (Arc::clone(&self.archive), stored.members);
             let to = blocking(move || archive.copy(record, &request)).await?;
             moved.push(MovedRaw { fetch: fetch.id, from: segment.to_owned(), to });
@@ -193,7 +219,7 @@ impl Keeper {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
 ) -> Result<T, RawError> {
     let done = tokio::task::spawn_blocking(work).await;
@@ -266,6 +292,16 @@ pub async fn prune(
     clock: &Clock,
     store: Arc<dyn Store>,
 ) -> Result<Pruned, RawError> {
+    alone(config, clock, store, async |keeper| keeper.prune(clock.now()).await).await
+}
+
+/// Does something to the archive as its only writer.
+pub(super) async fn alone<T>(
+    config: &Config,
+    clock: &Clock,
+    store: Arc<dyn Store>,
+    work: impl AsyncFnOnce(&Keeper) -> Result<T, RawError>,
+) -> Result<T, RawError> {
     let locks = lock(config).map_err(|error| match error {
         error @ AppError::Lock(crate::db::LockError::Held { .. }) => {
             RawError::Running(error.to_string())
@@ -274,8 +310,8 @@ pub async fn prune(
     })?;
     let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
     let keeper = Keeper::new(config, Arc::clone(&archive), store, clock.clone())?;
-    let pruned = keeper.prune(clock.now()).await;
+    let done = work(&keeper).await;
     archive.close()?;
     drop(locks);
-    pruned
+    done
 }

@@ -83,7 +83,7 @@ impl Reader {
         let Some((own, behind)) = own else {
             return Err(ArchiveError::damaged(raw, "the segment ends before the record"));
         };
-        let record = record(raw, own)?;
+        let record = whole(raw, own)?;
         let request = request_of(&record, behind);
         let (request, request_member) = request
             .map_or((None, Vec::new()), |(request, member)| (Some(request), member.to_vec()));
@@ -111,7 +111,7 @@ impl Reader {
         let (offset, length) = revisit.payload_place().ok_or_else(unfit)?;
         let place = RawRef { segment: raw.segment.clone(), offset, length };
         let bytes = self.bytes(&place, offset..offset.saturating_add(length)).await?;
-        let earlier = record(&place, &bytes)?;
+        let earlier = whole(&place, &bytes)?;
         let is_it = earlier.fields.id() == revisit.get("WARC-Refers-To")
             && earlier.fields.payload_digest() == revisit.payload_digest();
         let (_, body) = earlier.http().filter(|_| is_it).ok_or_else(unfit)?;
@@ -137,6 +137,12 @@ impl Reader {
     #[must_use]
     pub fn is_open(&self, segment: &str) -> bool {
         self.dir.join(format!("{segment}{OPEN}")).exists()
+    }
+
+    /// Whether a segment is in the directory, closed or not.
+    #[must_use]
+    pub fn is_here(&self, segment: &str) -> bool {
+        self.is_open(segment) || self.dir.join(segment).exists()
     }
 
     /// A whole segment to be read from its start; one that is only in the bucket is fetched into a
@@ -172,7 +178,10 @@ fn missing(dir: &Path, remote: Option<&Remote>, segment: &str) -> ArchiveError {
 }
 
 /// A segment in the directory, closed or open. It may be closed, and so renamed, between two looks.
-fn open_here(dir: &Path, segment: &str) -> Result<Option<(File, PathBuf)>, ArchiveError> {
+pub(super) fn open_here(
+    dir: &Path,
+    segment: &str,
+) -> Result<Option<(File, PathBuf)>, ArchiveError> {
     let (closed, open) = (dir.join(segment), dir.join(format!("{segment}{OPEN}")));
     for path in [&closed, &open, &closed] {
         match File::open(path) {
@@ -184,7 +193,7 @@ fn open_here(dir: &Path, segment: &str) -> Result<Option<(File, PathBuf)>, Archi
     Ok(None)
 }
 
-fn read_here(
+pub(super) fn read_here(
     dir: &Path,
     segment: &str,
     range: &Range<u64>,
@@ -197,7 +206,7 @@ fn read_here(
     Ok(Some(bytes))
 }
 
-fn record(raw: &RawRef, member: &[u8]) -> Result<OwnedRecord, ArchiveError> {
+pub(super) fn whole(raw: &RawRef, member: &[u8]) -> Result<OwnedRecord, ArchiveError> {
     let record =
         warc::read_member(member, LARGEST).map_err(|error| ArchiveError::damaged(raw, &error))?;
     if record.intact() {
@@ -208,7 +217,10 @@ fn record(raw: &RawRef, member: &[u8]) -> Result<OwnedRecord, ArchiveError> {
 }
 
 /// The request of an answer and its member, when they stand right behind it.
-fn request_of<'a>(answer: &OwnedRecord, behind: &'a [u8]) -> Option<(OwnedRecord, &'a [u8])> {
+pub(super) fn request_of<'a>(
+    answer: &OwnedRecord,
+    behind: &'a [u8],
+) -> Option<(OwnedRecord, &'a [u8])> {
     let member = warc::scan(behind).next()?.ok()?;
     let bytes = behind.get(..usize::try_from(member.length).ok()?)?;
     let request = warc::read_member(bytes, LARGEST).ok()?;

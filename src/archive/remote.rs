@@ -5,7 +5,7 @@
 //! upload is no object, and the segment is sent again.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -100,11 +100,18 @@ impl Remote {
     /// Brings a closed segment there, unless it is there already; it is when this returns.
     pub async fn keep(&self, dir: &Path, segment: &str) -> Result<(), ArchiveError> {
         let path = dir.join(segment);
-        let file = File::open(&path).map_err(ArchiveError::io(&path))?;
-        let length = file.metadata().map_err(ArchiveError::io(&path))?.len();
+        let length = fs::metadata(&path).map_err(ArchiveError::io(&path))?.len();
         if self.size(segment).await? == Some(length) {
             return Ok(());
         }
+        self.replace(dir, segment).await
+    }
+
+    /// Brings a closed segment there, whatever is there; it is when this returns.
+    pub async fn replace(&self, dir: &Path, segment: &str) -> Result<(), ArchiveError> {
+        let path = dir.join(segment);
+        let file = File::open(&path).map_err(ArchiveError::io(&path))?;
+        let length = file.metadata().map_err(ArchiveError::io(&path))?.len();
         if length <= PART {
             let payload = PutPayload::from(part(file, &path, length).await?.1);
             let put = self.store.put(&self.object(segment), payload).await;

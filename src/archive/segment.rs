@@ -140,6 +140,13 @@ impl Segment {
     }
 }
 
+impl Segment {
+    /// Forgets a payload, so that nothing refers to it any more.
+    pub(super) fn forget(&mut self, offset: u64) {
+        self.payloads.retain(|_, known| known.place.0 != offset);
+    }
+}
+
 /// Brings the names in a directory to disk: a file that was synced can still be lost by its name.
 pub(super) fn sync_dir(dir: &Path) -> Result<(), ArchiveError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(ArchiveError::io(dir))

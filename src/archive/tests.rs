@@ -291,3 +291,47 @@ fn a_copy_is_what_it_was() {
     assert_eq!((after.body, after.request), (before.body, before.request));
     assert_eq!(after.fields.id(), before.fields.id());
 }
+
+#[test]
+fn what_is_taken_out_leaves_all_others_where_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let pages = [page(1, 7), page(2, 8), page(3, 9)];
+    let kept: Vec<_> = pages.iter().map(|page| archive.append(page).unwrap()).collect();
+    let check = |gone: &RawRef| {
+        for (page, raw) in pages.iter().zip(&kept) {
+            let read = stored(dir.path(), raw);
+            if raw == gone {
+                assert!(read.is_err());
+            } else {
+                assert_eq!(read.unwrap().body, page.body);
+            }
+        }
+        let bytes: Vec<u8> =
+            files(dir.path()).iter().flat_map(|path| fs::read(path).unwrap()).collect();
+        assert!(
+            warc::pieces(std::io::Cursor::new(bytes))
+                .all(|piece| matches!(piece, Ok(warc::Piece::Record(_))))
+        );
+        // Neither what was asked for nor what was served is there.
+        let all = kinds(dir.path());
+        let count = |kind| all.iter().filter(|one| **one == kind).count();
+        assert_eq!(count(RecordType::Metadata), 2);
+    };
+    assert!(archive.erase(&kept[1]).unwrap(), "while it is being written");
+    check(&kept[1]);
+    // The same payload is written again, and refers to nothing that is gone.
+    let again = archive.append(&page(4, 8)).unwrap();
+    assert_eq!(stored(dir.path(), &again).unwrap().body, page(4, 8).body);
+    archive.close().unwrap();
+    assert!(archive.erase(&kept[1]).unwrap(), "and once more");
+    check(&kept[1]);
+    // Half of a record that was going is gone over again.
+    let path = &files(dir.path())[0];
+    let torn = OpenOptions::new().write(true).open(path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&torn, b"torn", kept[1].offset + 20).unwrap();
+    assert!(erase(dir.path(), &kept[1], Ts::from_ms(0)).unwrap());
+    check(&kept[1]);
+    let elsewhere = RawRef { segment: "other.warc.gz".into(), ..kept[1].clone() };
+    assert!(!erase(dir.path(), &elsewhere, Ts::from_ms(0)).unwrap());
+}

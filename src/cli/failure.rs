@@ -82,6 +82,7 @@ impl From<SourceError> for Failure {
             SourceError::NameTaken(_) => "name_taken",
             SourceError::Unknown(_) => "unknown_source",
             SourceError::Changed(_) => "source_changed",
+            SourceError::Withdrawn(_) => "withdrawn",
             SourceError::Db(inner) => inner.code(),
         };
         Self::failed(code, error.to_string())

@@ -147,6 +147,10 @@ async fn find(what: &str, store: &dyn Store) -> Result<FetchRecord, Failure> {
         let filter = FetchFilter { ids: vec![id], limit: 1, ..FetchFilter::default() };
         return store.find_fetches(filter).await?.pop().ok_or_else(unknown);
     }
+    if store.is_refused(what).await? {
+        let message = "it was taken down: `feedmill forget --list` tells by whom and why";
+        return Err(Failure::failed("withdrawn", message));
+    }
     let mut last: Option<FetchRecord> = None;
     for task in select::named(&[what.to_owned()], store).await? {
         let fetches = store.fetches(task, usize::MAX).await?;

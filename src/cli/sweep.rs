@@ -152,6 +152,7 @@ async fn sweep(
     let name = match act {
         Act::Retry => "retried",
         Act::Delete => "deleted",
+        Act::Withdraw => "withdrawn",
     };
     let value = json!({ name: total.done, "spared": total.spared, "dry_run": dry });
     context.out.done(&value, &told(act, &total, dry))
@@ -164,8 +165,9 @@ fn told(act: Act, sweep: &Sweep, dry: bool) -> String {
     };
     let are = if dry { "would be" } else { are };
     let (what, why) = match act {
-        Act::Retry => ("asked for again", "under way, or not followed"),
+        Act::Retry => ("asked for again", "under way, not followed, or taken down"),
         Act::Delete => ("forgotten", "under way, or channels of a source"),
+        Act::Withdraw => ("taken down", "under way, or taken down before"),
     };
     let spared = match sweep.spared {
         0 => String::new(),

@@ -4,7 +4,7 @@ use feedmill_formats::url;
 use serde::Serialize;
 
 use super::Rules;
-use crate::model::{Kind, NewTask, Origin, Refetch, SourceId, TaskId, Ts, UrlHash};
+use crate::model::{Code, Kind, NewTask, Origin, Refetch, SourceId, TaskId, Ts, UrlHash};
 
 /// An address that may enter the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,12 @@ impl Rejected {
     pub(super) fn collided(at: usize, url: String) -> Self {
         let reason = "its hash is that of another address of this host".to_owned();
         Self { at, url, code: "hash_collision", reason }
+    }
+
+    /// The address was taken down.
+    pub(super) fn withdrawn(at: usize, url: String) -> Self {
+        let reason = "it was taken down: `feedmill forget --list` tells by whom and why".to_owned();
+        Self { at, url, code: Code::Withdrawn.as_str(), reason }
     }
 }
 

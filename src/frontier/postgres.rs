@@ -32,7 +32,7 @@ use super::{
 };
 use crate::db::postgres::{Tx, WORK};
 use crate::db::{DbError, PgDb};
-use crate::model::{Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts};
+use crate::model::{Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts, UrlHash};
 
 pub(crate) use complete::{Completed, Leases, settle};
 pub(crate) use moves::{allow_again, become_channel, rehome};
@@ -43,7 +43,7 @@ pub(crate) use rows::{
 pub(crate) use sources::{
     change, keep, owned_queues, park, parked_queues, release, rerank, resume, revive,
 };
-pub(crate) use submit::take;
+pub(crate) use submit::{refusals, take};
 
 /// Addresses that go into one transaction at the most.
 const CHUNK: usize = 5_000;
@@ -132,7 +132,10 @@ impl PgFrontier {
         }
         lock(&tx, &ids).await?;
         let now = now(&self.db, &tx).await?;
-        let taken = take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;
+        let hashes: Vec<UrlHash> = candidates.iter().map(|new| new.hash).collect();
+        let refusals = refusals(&tx, &hashes).await?;
+        let batch_of = candidates.iter().collect::<Vec<_>>();
+        let taken = take(&tx, &batch_of, &refusals, &queues, now).await?;
         renew_tops(&tx, &ids).await?;
         tx.commit().await?;
         (report.new, report.known, report.raised) = (taken.new, taken.known, taken.raised);
@@ -140,6 +143,9 @@ impl PgFrontier {
         let collided = taken.collided.into_iter();
         let collided = collided.map(|url| Rejected::collided(place(&url).unwrap_or(0), url));
         report.rejected.extend(collided);
+        let refused = taken.refused.into_iter();
+        let refused = refused.map(|url| Rejected::withdrawn(place(&url).unwrap_or(0), url));
+        report.rejected.extend(refused);
         Ok(report)
     }
 }

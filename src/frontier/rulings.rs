@@ -34,6 +34,11 @@ pub(super) fn lane(tops: [Option<i64>; 3], last: Option<Lane>, asked: &[Lane]) -
 /// What is written down of a task that is given up because its leases ran out.
 pub(super) const POISONED: &str = "its lease ran out five times in a row";
 
+/// What is written down of a task that was taken down.
+pub(super) const TAKEN_DOWN: &str = "it was taken down";
+/// Its code in both databases.
+pub(super) const WITHDRAWN: i64 = Code::Withdrawn.number();
+
 /// What a lease that ended without an answer costs its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strike {
@@ -192,6 +197,8 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
             let rested = known.fetched_at.is_none_or(|at| now.ms() - at >= NAP_MS);
             (rested || wish.own).then_some(wish.at)
         }
+        // Taken down while it was under way, and no longer refused.
+        Status::Dead if known.last_error == Some(Code::Withdrawn) => Some(wish.at),
         Status::Dead => {
             let finally =
                 matches!(known.last_error, Some(Code::Gone | Code::Redirect | Code::RobotsBlocked));
@@ -304,6 +311,8 @@ pub(super) struct Swept {
     pub(super) leased: bool,
     /// It is a feed or sitemap that a source declares.
     pub(super) channel: bool,
+    /// It was taken down.
+    pub(super) withdrawn: bool,
     /// Nobody owns it, or a source that is followed.
     pub(super) wanted: bool,
 }
@@ -316,8 +325,9 @@ impl Act {
         let idle = matches!(task.status, Status::Parked) || matches!(task.kind, Kind::Robots);
         !task.leased
             && match self {
-                Self::Retry => !idle && task.wanted,
+                Self::Retry => !idle && task.wanted && !task.withdrawn,
                 Self::Delete => !task.channel,
+                Self::Withdraw => !task.withdrawn,
             }
     }
 }
@@ -360,6 +370,7 @@ mod tests {
     #[test]
     fn a_sweep_spares_what_others_rely_on() {
         let dead = Swept {
+            withdrawn: false,
             kind: Kind::Article,
             status: Status::Dead,
             leased: false,
@@ -373,6 +384,9 @@ mod tests {
         assert_eq!(may(Swept { kind: Kind::Robots, ..dead }), (false, true));
         assert_eq!(may(Swept { wanted: false, ..dead }), (false, true));
         assert_eq!(may(Swept { kind: Kind::Feed, channel: true, ..dead }), (true, false));
+        assert_eq!(may(Swept { withdrawn: true, ..dead }), (false, true));
+        assert!(Act::Withdraw.may(&Swept { channel: true, ..dead }));
+        assert!(!Act::Withdraw.may(&Swept { leased: true, ..dead }), "its commit is turned away");
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::model::{Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts};
 pub(crate) use complete::{Completed, complete};
 pub(crate) use moves::{allow_again, become_channel, rehome, release, rerank};
 pub(crate) use rows::{SOURCE_COLUMNS, number, park, read_source, resume, revive, settle};
-pub(crate) use submit::take;
+pub(crate) use submit::{refusals, take};
 
 /// Writes down, within the transaction, that a task was given up because its leases ran out. The
 /// frontier does not know what anybody does with that.
@@ -120,6 +120,9 @@ impl Frontier for SqliteFrontier {
         let collided = taken.collided.iter().filter_map(|at| places.get(*at));
         let collided = collided.filter_map(|at| Some((*at, batch.get(*at)?.url.clone())));
         report.rejected.extend(collided.map(|(at, url)| Rejected::collided(at, url)));
+        let refused = taken.refused.iter().filter_map(|at| places.get(*at));
+        let refused = refused.filter_map(|at| Some((*at, batch.get(*at)?.url.clone())));
+        report.rejected.extend(refused.map(|(at, url)| Rejected::withdrawn(at, url)));
         report.new = taken.new;
         report.known = taken.known;
         report.raised = taken.raised;

@@ -65,6 +65,8 @@ named! {
         BlockedByWall = 36 "blocked_by_wall",
         /// An article that our own rules turn away.
         Rejected = 37 "rejected",
+        /// It was taken down: nothing of it is kept, and nobody asks for it.
+        Withdrawn = 38 "withdrawn",
         /// A page that only lists others.
         Listing = 40 "listing",
         /// A page that asks to sign in.
@@ -131,7 +133,8 @@ impl Code {
             | Self::Guarded
             | Self::BadUrl
             | Self::Poison
-            | Self::Rejected => Class::Final,
+            | Self::Rejected
+            | Self::Withdrawn => Class::Final,
         }
     }
 
@@ -161,6 +164,7 @@ impl Code {
             | Self::Poison
             | Self::HostBusy
             | Self::Rejected
+            | Self::Withdrawn
             | Self::Internal => return None,
             Self::RateLimited
             | Self::Upstream

@@ -101,10 +101,12 @@ impl Item {
         let id = event.subject.parse::<ArticleId>().ok();
         let about = match Subject::of(event.kind) {
             Subject::Other => About::Event,
-            Subject::Entry => {
-                let entry = joined.entries.get(&EntryId(*id?.as_bytes()))?;
-                About::Entry(Box::new(entry.clone()))
-            }
+            Subject::Entry => match joined.entries.get(&EntryId(*id?.as_bytes())) {
+                Some(entry) => About::Entry(Box::new(entry.clone())),
+                // That it is gone is all that there is to say of what was taken down.
+                None if event.kind == EventKind::EntryDeleted => About::Event,
+                None => return None,
+            },
             Subject::Article => {
                 let (row, text) = joined.articles.get(&id?)?;
                 About::Article(Box::new(row.clone()), text.clone())

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::item::Subject;
 use super::{About, Bodies, Item, Sink, SinkError, Taken};
-use crate::model::FetchId;
+use crate::model::{EventKind, FetchId};
 
 /// The folders that lines go to.
 const FOLDERS: [&str; 3] = ["articles", "entries", "events"];
@@ -121,6 +121,34 @@ impl Ndjson {
         Ok(())
     }
 
+    /// Removes what was served of articles that were taken down.
+    fn drop_bodies(&self, batch: &[Item]) -> Result<(), SinkError> {
+        let gone = batch.iter().filter(|item| item.event.kind == EventKind::ArticleWithdrawn);
+        let gone: Vec<String> = gone.flat_map(|item| fetches_of(&item.event.payload)).collect();
+        if gone.is_empty() || self.settings.bodies.is_none() {
+            return Ok(());
+        }
+        let dir = self.path("raw");
+        let days = match fs::read_dir(&dir) {
+            Ok(days) => days,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(io(&dir)(error)),
+        };
+        for day in days {
+            let day = day.map_err(io(&dir))?.path();
+            for fetch in &gone {
+                let path = day.join(format!("{fetch}.blob"));
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(io(&path)(error));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
     async fn keep_bodies(&self, batch: &[Item]) -> Result<(), SinkError> {
         let Some(bodies) = &self.settings.bodies else { return Ok(()) };
         let fetches: BTreeMap<FetchId, String> =
@@ -180,6 +208,7 @@ impl Sink for Ndjson {
             text.push(b'\n');
         }
         self.keep_bodies(batch).await?;
+        self.drop_bodies(batch)?;
         for (name, text) in texts {
             let path = self.path(&name);
             let length = append(&path, &text)?;
@@ -206,6 +235,12 @@ fn order(name: &str) -> (String, u32) {
     let mut parts = file.split('.');
     let day = parts.next().unwrap_or_default().to_owned();
     (day, parts.next().and_then(|part| part.parse().ok()).unwrap_or(1))
+}
+
+/// The fetches that an event names.
+fn fetches_of(payload: &Value) -> Vec<String> {
+    let refs = payload.get("raw_refs").and_then(Value::as_array).into_iter().flatten();
+    refs.filter_map(|one| one.get("fetch_id")?.as_str().map(str::to_owned)).collect()
 }
 
 /// The fetch that brought what an item is about.

@@ -60,6 +60,38 @@ impl Server {
         })
     }
 
+    /// All keys that begin like this, without holding the server up.
+    async fn keys(&mut self, start: &str) -> Result<Vec<String>, SinkError> {
+        // What begins them is ours, but it may hold signs that patterns know.
+        let plain: String = start
+            .chars()
+            .flat_map(|sign| {
+                let marked = matches!(sign, '*' | '?' | '[' | ']' | '\\' | '^');
+                marked.then_some('\\').into_iter().chain(std::iter::once(sign))
+            })
+            .collect();
+        let (mut keys, mut place) = (Vec::new(), "0".to_owned());
+        loop {
+            let mut scan = Pipeline::new();
+            scan.cmd("SCAN")
+                .arg(&place)
+                .arg("MATCH")
+                .arg(format!("{plain}*"))
+                .arg("COUNT")
+                .arg(1_000);
+            let answer = self.run(&scan).await?.pop().unwrap_or(Value::Nil);
+            let (next, found): (String, Vec<String>) =
+                redis::from_redis_value(answer).map_err(|error| self.away(error))?;
+            keys.extend(found);
+            if next == "0" {
+                keys.sort_unstable();
+                keys.dedup();
+                return Ok(keys);
+            }
+            place = next;
+        }
+    }
+
     async fn check(&mut self) -> Result<String, SinkError> {
         let mut ping = Pipeline::new();
         ping.cmd("PING");

@@ -10,6 +10,7 @@ mod prints;
 mod raw;
 mod read;
 mod sources;
+mod takedown;
 mod told;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
     OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals, Vitals,
     forms::{PRICE, SETTING, to_json},
+    takedown::check,
 };
 use crate::db::postgres::{LOGGED, WORK, first, run};
 use crate::db::{DbError, PgDb};
@@ -158,6 +160,9 @@ impl Store for PgStore {
         name: &str,
         disabled: Option<String>,
     ) -> Result<Source, SourceError> {
+        if disabled.is_none() {
+            check(self, name).await?;
+        }
         let found = sources::set_enabled(&self.db, name, disabled.as_deref()).await?;
         let (source, forgiven) = found.ok_or_else(|| SourceError::Unknown(name.to_owned()))?;
         if !forgiven.is_empty() {

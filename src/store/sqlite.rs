@@ -8,6 +8,7 @@ mod prints;
 mod raw;
 mod read;
 mod sources;
+mod takedown;
 mod told;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 
 use super::forms::SETTING;
+use super::takedown::check;
 use super::{
     ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
     OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals, Vitals,
@@ -129,6 +131,9 @@ impl Store for SqliteStore {
         name: &str,
         disabled: Option<String>,
     ) -> Result<Source, SourceError> {
+        if disabled.is_none() {
+            check(self, name).await?;
+        }
         let (wanted, clock) = (name.to_owned(), self.clock.clone());
         let found = self
             .db

@@ -23,6 +23,7 @@ mod schedule;
 mod slots;
 mod sources;
 mod submit;
+mod takedown;
 mod told;
 mod trial;
 
@@ -359,6 +360,13 @@ macro_rules! contract {
                 one_batch_may_tell_of_an_address_many_times,
                 what_lists_and_the_spider_ask_is_answered,
                 a_page_that_leads_on_rises_by_need_and_else_after_a_week,
+            }
+            takedown {
+                an_address_goes_with_all_that_is_known_of_it,
+                what_is_refused_no_more_can_come_again,
+                what_is_under_way_is_turned_away,
+                a_host_goes_with_all_below_it,
+                a_source_goes_with_all_that_it_owns,
             }
             machine { any_sequence_of_steps_agrees_with_the_model, }
             crowd { twenty_workers_do_every_address_once, }

@@ -19,6 +19,7 @@ mod disk;
 mod etiquette;
 mod examples;
 mod explain;
+mod forget;
 mod groups;
 mod hostile;
 mod invariants;

@@ -59,6 +59,9 @@ pub(crate) async fn filled() -> World {
            SELECT row, 1, 9, content_hash, fetch_id, 3, 2, 1, '{}', x'28b52ffd' FROM article LIMIT 2;
          INSERT INTO discovery VALUES(77, '{}');
          INSERT INTO dead_letter VALUES('ndjson', 3, 5, 2, 0, 'refused', 'why not');
+         INSERT INTO takedown VALUES(1, 'a.test', 5, 'a.test', 'ann', 'why', 1, 2, 3, 6, 7, 'bob');
+         INSERT INTO withdrawn VALUES(x'0102', 0, 'https://a.test/');
+         INSERT INTO erasure VALUES('s1', 7, 300, 'ab');
          UPDATE article SET simhash = -9223372036854775808 WHERE row = 1;
          INSERT INTO source(uuid, name, url, spec, created_at) VALUES('u', 'gone', 'x', '{}', 1);
          DELETE FROM source WHERE name = 'gone'",

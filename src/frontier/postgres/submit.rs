@@ -9,9 +9,9 @@ use super::rows::{Place, dequeue, enqueue, int, maybe, maybe_code, named, narrow
 use super::sources::pass_to;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
-use crate::frontier::Candidate;
 use crate::frontier::rulings::{FORGOTTEN, KnownTask, Teller, Wish, is_free, new_due};
-use crate::model::{Origin, SourceId, Status, TaskId, Ts};
+use crate::frontier::{Candidate, Refusals};
+use crate::model::{Origin, Scope, SourceId, Status, TaskId, Ts, UrlHash};
 
 /// What became of a batch.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Taken {
     pub(crate) raised: u64,
     /// Addresses whose 64 bits of hash are another address's.
     pub(crate) collided: Vec<String>,
+    /// Addresses that were taken down.
+    pub(crate) refused: Vec<String>,
     /// New ones by the task that told of them.
     pub(crate) told_first: HashMap<TaskId, u32>,
 }
@@ -63,15 +65,19 @@ fn address(new: &Candidate) -> &str {
 pub(crate) async fn take(
     tx: &Tx<'_>,
     batch: &[&Candidate],
+    refusals: &Refusals,
     queues: &HashMap<String, i64>,
     now: Ts,
 ) -> Result<Taken, DbError> {
     if batch.is_empty() {
         return Ok(Taken::default());
     }
-    let followed = followed(tx, batch).await?;
     let mut taken = Taken::default();
-    let asked = gather(batch, queues, &followed, now, &mut taken.collided);
+    let refused = |new: &&&Candidate| refusals.refuses(new.hash, &new.url);
+    taken.refused = batch.iter().filter(refused).map(|new| new.url.clone()).collect();
+    let batch: Vec<&Candidate> = batch.iter().filter(|new| !refused(new)).copied().collect();
+    let followed = followed(tx, &batch).await?;
+    let asked = gather(&batch, queues, &followed, now, &mut taken.collided);
     let inserted = insert(tx, &asked, now).await?;
     let mut tasks: HashMap<Key, (i64, Option<Teller>)> = HashMap::with_capacity(asked.len());
     let mut again: Vec<&Asked<'_>> = Vec::new();
@@ -102,6 +108,24 @@ pub(crate) async fn take(
     taken.new = inserted.len() as u64;
     taken.known = (batch.len() - inserted.len() - taken.collided.len()) as u64;
     Ok(taken)
+}
+
+/// Which of these addresses are refused. Whoever refuses one waits until all who asked before are done.
+pub(crate) async fn refusals(tx: &Tx<'_>, hashes: &[UrlHash]) -> Result<Refusals, DbError> {
+    let found = rows(
+        tx,
+        "SELECT target, NULL::bytea FROM takedown WHERE scope = $2 AND lifted_at IS NULL
+         UNION ALL SELECT NULL, hash FROM withdrawn WHERE hash = ANY($1::bytea[])",
+        &[&column(hashes, |hash| hash.as_bytes().as_slice()), &Scope::Host.number()],
+    )
+    .await?;
+    let mut refusals = Refusals::default();
+    for row in &found {
+        refusals.hosts.extend(row.try_get::<_, Option<String>>(0)?);
+        let hash = row.try_get::<_, Option<&[u8]>>(1)?;
+        refusals.hashes.extend(hash.and_then(|hash| hash.try_into().ok()).map(UrlHash::from_bytes));
+    }
+    Ok(refusals)
 }
 
 async fn followed(tx: &Tx<'_>, batch: &[&Candidate]) -> Result<HashSet<SourceId>, DbError> {

@@ -10,7 +10,7 @@ use super::rows::{Place, dequeue, enqueue, int, lock, now, read_place, renew_top
 use crate::db::postgres::{Given, Tx, column, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::listing::{Dialect, FILTERED};
-use crate::frontier::rulings::Swept;
+use crate::frontier::rulings::{Swept, TAKEN_DOWN, WITHDRAWN};
 use crate::frontier::{Act, Cursor, Sweep, TaskFilter};
 use crate::model::{Kind, Status, Ts};
 
@@ -41,6 +41,7 @@ pub(super) async fn sweep(
         match act {
             Act::Retry => retry(&tx, chosen, now(db, &tx).await?).await?,
             Act::Delete => delete(&tx, &column(&chosen, |place| place.task)).await?,
+            Act::Withdraw => bury(&tx, &column(&chosen, |place| place.task)).await?,
         }
         renew_tops(&tx, &queues).await?;
         tx.commit().await?;
@@ -62,7 +63,8 @@ async fn choose(
            EXISTS(SELECT 1 FROM host l WHERE l.lease_id IS NOT NULL AND l.lease_task = t.id),
            t.source_id IS NOT NULL AND t.parent_id IS NULL,
            t.source_id IS NULL OR EXISTS(
-             SELECT 1 FROM source s WHERE s.id = t.source_id AND s.enabled_at IS NOT NULL)
+             SELECT 1 FROM source s WHERE s.id = t.source_id AND s.enabled_at IS NOT NULL),
+           coalesce(f.last_error = {WITHDRAWN}, false)
          FROM {FILTERED} WHERE t.id = ANY(${}::bigint[]) AND {}",
         values.len(),
         terms.sql()
@@ -77,6 +79,7 @@ async fn choose(
             leased: row.try_get(7)?,
             channel: declared && matches!(place.kind, Kind::Feed | Kind::Sitemap | Kind::Listing),
             wanted: row.try_get(9)?,
+            withdrawn: row.try_get(10)?,
         };
         if act.may(&task) {
             chosen.push(place);
@@ -102,6 +105,21 @@ async fn retry(tx: &Tx<'_>, mut chosen: Vec<Place>, now: Ts) -> Result<(), DbErr
     )
     .await?;
     enqueue(tx, &chosen, now).await
+}
+
+async fn bury(tx: &Tx<'_>, tasks: &[i64]) -> Result<(), DbError> {
+    let sql = "UPDATE task SET status = $2::bigint WHERE id = ANY($1::bigint[])";
+    run(tx, sql, &[&tasks, &Status::Dead.number()]).await?;
+    run(
+        tx,
+        "INSERT INTO fetch_state(task_id, last_error, reason)
+         SELECT task_id, $2::bigint, $3::text FROM unnest($1::bigint[]) AS w(task_id)
+         ON CONFLICT (task_id) DO UPDATE SET etag = NULL, last_modified = NULL,
+           content_hash = NULL, last_error = excluded.last_error, reason = excluded.reason",
+        &[&tasks, &WITHDRAWN, &TAKEN_DOWN],
+    )
+    .await?;
+    Ok(())
 }
 
 /// Forgets tasks and what only they need. Entries, articles, fetches and events are what was read

@@ -9,8 +9,8 @@ use super::rows::{
 };
 use crate::db::DbError;
 use crate::frontier::rulings::{FORGOTTEN, KnownTask, Teller, Wish, is_free, new_due};
-use crate::frontier::{Candidate, Rules};
-use crate::model::{Code, Kind, Lane, Origin, Status, Ts};
+use crate::frontier::{Candidate, Refusals, Rules};
+use crate::model::{Code, Kind, Lane, Origin, Scope, Status, Ts, UrlHash};
 
 /// What became of a batch.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +20,8 @@ pub(crate) struct Taken {
     pub(crate) raised: u64,
     /// Places in the batch whose 64 bits of hash are another address's.
     pub(crate) collided: Vec<usize>,
+    /// Places in the batch of what was taken down.
+    pub(crate) refused: Vec<usize>,
 }
 
 /// What one batch learns once and not per address.
@@ -57,7 +59,12 @@ pub(crate) fn take(
         tops: HashMap::new(),
     };
     let mut taken = Taken::default();
+    let refusals = refusals(conn, batch.iter().map(|new| new.hash))?;
     for (at, candidate) in batch.iter().enumerate() {
+        if refusals.refuses(candidate.hash, &candidate.url) {
+            taken.refused.push(at);
+            continue;
+        }
         let met = intake.take(candidate)?;
         taken.new += u64::from(matches!(met, Met::New));
         taken.known += u64::from(matches!(met, Met::Known | Met::Raised));
@@ -70,6 +77,31 @@ pub(crate) fn take(
         raise_top(conn, *queue, *lane, *prio)?;
     }
     Ok(taken)
+}
+
+/// Which of these addresses are refused.
+pub(crate) fn refusals(
+    conn: &Connection,
+    hashes: impl IntoIterator<Item = UrlHash>,
+) -> Result<Refusals, DbError> {
+    let mut refusals = Refusals::default();
+    // The usual case: nothing was ever taken down.
+    let any = "SELECT EXISTS(SELECT 1 FROM takedown WHERE lifted_at IS NULL)";
+    if !conn.prepare_cached(any)?.query_row([], |row| row.get::<_, bool>(0))? {
+        return Ok(refusals);
+    }
+    let sql = "SELECT target FROM takedown WHERE scope = ?1 AND lifted_at IS NULL";
+    let mut select = conn.prepare_cached(sql)?;
+    let hosts = select.query_map([Scope::Host.number()], |row| row.get(0))?;
+    refusals.hosts = hosts.collect::<Result<_, _>>()?;
+    let mut select =
+        conn.prepare_cached("SELECT EXISTS(SELECT 1 FROM withdrawn WHERE hash = ?1)")?;
+    for hash in hashes {
+        if select.query_row([hash.as_bytes()], |row| row.get(0))? {
+            refusals.hashes.insert(hash);
+        }
+    }
+    Ok(refusals)
 }
 
 impl<'a> Intake<'a> {

@@ -11,7 +11,7 @@ use super::rows::{Place, dequeue, enqueue, number, renew_tops};
 use crate::db::DbError;
 use crate::db::transfer::keep_number;
 use crate::frontier::listing::{Dialect, FILTERED, Value};
-use crate::frontier::rulings::Swept;
+use crate::frontier::rulings::{Swept, TAKEN_DOWN, WITHDRAWN};
 use crate::frontier::{Act, Sweep, TaskFilter};
 use crate::model::{Kind, Lane, Status, Ts};
 
@@ -48,6 +48,7 @@ pub(super) fn sweep(
         match act {
             Act::Retry => retry(conn, *place, *status, now)?,
             Act::Delete => delete(conn, place.task)?,
+            Act::Withdraw => bury(conn, place.task)?,
         }
     }
     if act == Act::Delete
@@ -81,7 +82,8 @@ fn choose(
         "SELECT t.host_id, t.lane, t.prio, t.due, t.kind, t.status,
            t.source_id IS NOT NULL AND t.parent_id IS NULL,
            t.source_id IS NULL OR EXISTS(
-             SELECT 1 FROM source s WHERE s.id = t.source_id AND s.enabled_at IS NOT NULL)
+             SELECT 1 FROM source s WHERE s.id = t.source_id AND s.enabled_at IS NOT NULL),
+           coalesce(f.last_error = {WITHDRAWN}, false)
          FROM {FILTERED} WHERE t.id = {id} AND {}",
         terms.sql()
     );
@@ -105,7 +107,8 @@ fn choose(
         let declared: bool = row.get(6)?;
         let channel = declared && matches!(kind, Kind::Feed | Kind::Sitemap | Kind::Listing);
         let leased = leased.contains(task);
-        if act.may(&Swept { kind, status, leased, channel, wanted: row.get(7)? }) {
+        let (wanted, withdrawn) = (row.get(7)?, row.get(8)?);
+        if act.may(&Swept { kind, status, leased, channel, withdrawn, wanted }) {
             chosen.push((place, status));
         } else {
             sweep.spared += 1;
@@ -121,6 +124,18 @@ fn retry(conn: &Connection, place: Place, status: Status, now: Ts) -> Result<(),
     conn.prepare_cached("UPDATE task SET status = 0, retry = 0, due = ?2 WHERE id = ?1")?
         .execute((place.task, due))?;
     enqueue(conn, Place { due, ..place }, now)
+}
+
+fn bury(conn: &Connection, task: i64) -> Result<(), DbError> {
+    conn.prepare_cached("UPDATE task SET status = ?2 WHERE id = ?1")?
+        .execute((task, Status::Dead.number()))?;
+    conn.prepare_cached(
+        "INSERT INTO fetch_state(task_id, last_error, reason) VALUES(?1, ?2, ?3)
+         ON CONFLICT(task_id) DO UPDATE SET etag = NULL, last_modified = NULL, content_hash = NULL,
+           last_error = excluded.last_error, reason = excluded.reason",
+    )?
+    .execute((task, WITHDRAWN, TAKEN_DOWN))?;
+    Ok(())
 }
 
 /// Forgets a task and what only it needs. Entries, articles, fetches and events are what was read

@@ -98,11 +98,7 @@ impl Canonical {
                     let uid = uid(url);
                     out.commands.cmd("DEL").arg(self.key(&format!("article_canonical:{uid}")));
                     out.commands.cmd("ZREM").arg(self.key("article_canonical_index")).arg(&uid);
-                    for category in categories(item) {
-                        let key = self.key(&format!("articles_by_category:{category}"));
-                        out.commands.cmd("SREM").arg(&key).arg(&uid);
-                        out.commands.cmd("ZREM").arg(format!("{key}:at")).arg(&uid);
-                    }
+                    out.gone.push((uid, url.to_owned()));
                 }
             }
             _ => {}
@@ -144,6 +140,27 @@ impl Canonical {
         }
     }
 
+    /// Takes out of all categories what was taken down: sources come and go, so nobody knows which.
+    async fn withdraw(&mut self, gone: &[(String, String)]) -> Result<(), SinkError> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let uids: Vec<&String> = gone.iter().map(|(uid, _)| uid).collect();
+        let urls: Vec<&String> = gone.iter().map(|(_, url)| url).collect();
+        for (name, members) in [("articles_by_category:", uids), ("category_links:", urls)] {
+            let mut commands = Pipeline::new();
+            let keys = self.server.keys(&self.key(name)).await?;
+            for key in &keys {
+                let command = if key.ends_with(":at") { "ZREM" } else { "SREM" };
+                commands.cmd(command).arg(key).arg(&members);
+            }
+            if !keys.is_empty() {
+                self.server.run(&commands).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes members out whose time is over.
     async fn trim(&mut self, touched: &Batch, now: Ts) -> Result<(), SinkError> {
         let mut asked = Pipeline::new();
@@ -180,6 +197,8 @@ struct Batch {
     commands: Pipeline,
     /// How long pages were as they were served.
     lengths: HashMap<FetchId, usize>,
+    /// Ids and addresses of what was taken down.
+    gone: Vec<(String, String)>,
     /// How long members stay, and whether a set stands beside the sorted one.
     keys: BTreeMap<String, (Duration, bool)>,
 }
@@ -218,6 +237,7 @@ impl Sink for Canonical {
         if out.commands.cmd_iter().next().is_some() {
             self.server.run(&out.commands).await?;
         }
+        self.withdraw(&out.gone).await?;
         self.trim(&out, now).await?;
         Ok(Taken::default())
     }

@@ -12,16 +12,17 @@ use super::keep::{
     bury_entries, put_discoveries, put_entries, put_feeds, put_fetches, put_moved, put_outside,
     put_robots, see_again,
 };
+use super::takedown::{put_erasures, put_graves};
 use super::{article, log, prints};
 use crate::db::postgres::{Tx, rows};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::{
-    Completed, Leases, int, keep as keep_sources, lock_held, now, queue_ids, rehome, renew_tops,
-    settle, take,
+    Completed, Leases, int, keep as keep_sources, lock_held, now, queue_ids, refusals, rehome,
+    renew_tops, settle, take,
 };
-use crate::frontier::{Candidate, Rules, admit, queue_key};
-use crate::model::{NewEvent, TaskId, Ts};
-use crate::store::{Commit, Committed};
+use crate::frontier::{Candidate, Refusals, Rules, admit, queue_key};
+use crate::model::{EntryFact, NewEvent, TaskId, Ts, UrlHash};
+use crate::store::{Commit, Committed, takedown};
 
 /// An outcome with what can be worked out before the transaction.
 pub(super) struct Prepared {
@@ -30,6 +31,8 @@ pub(super) struct Prepared {
     settled: Option<Candidate>,
     moved: Option<Candidate>,
     answered_by: Option<String>,
+    /// What it speaks of, beside what it found.
+    addresses: Vec<UrlHash>,
 }
 
 impl Prepared {
@@ -42,6 +45,7 @@ impl Prepared {
             moved: outcome.moved.as_ref().and_then(|moved| admit(&moved.to, rules).ok()),
             answered_by: answered_by
                 .map(|url| queue_key(&web::host(&url), &rules.groups).to_owned()),
+            addresses: takedown::addresses(&commit, rules),
             commit,
         }
     }
@@ -85,19 +89,29 @@ pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Res
     }
     let mut touched =
         lock_held(&tx, &queues.values().copied().collect::<Vec<_>>(), &leases).await?;
-    let (now, held, versions) = tokio::try_join!(
+    let spoken_of = batch.iter().flat_map(|one| one.addresses.iter().copied());
+    let spoken_of: Vec<UrlHash> = spoken_of.chain(candidates().map(|new| new.hash)).collect();
+    let (now, held, versions, refused) = tokio::try_join!(
         now(db, &tx),
         Leases::read(&tx, &leases, &tasks),
-        feed_versions(&tx, batch)
+        feed_versions(&tx, batch),
+        refusals(&tx, &spoken_of)
     )?;
     let answers = judge(batch, &held, &versions);
     let live = batch.iter().zip(&answers).filter(|(_, answer)| **answer == Committed::Done);
     let live: Vec<&Prepared> = live.map(|(one, _)| *one).collect();
-    let (renewed, told_first) = move_on(&tx, &live, &held, &queues, now, rules).await?;
+    let stripped = strip(&tx, &live, &refused, rules).await?;
+    let live: Vec<&Prepared> =
+        live.iter().zip(&stripped).map(|(one, less)| less.0.as_ref().unwrap_or(one)).collect();
+    let (renewed, told_first) = move_on(&tx, &live, &held, &refused, &queues, now, rules).await?;
     touched.retain(|queue| !renewed.contains(queue));
     renew_tops(&tx, &touched).await?;
     let moved = readdress(&tx, &live, &queues, now).await?;
     let mut events = keep(&tx, &live, &told_first, now).await?;
+    let graves: Vec<_> = stripped.iter().flat_map(|(_, graves)| graves.iter().cloned()).collect();
+    if !graves.is_empty() {
+        put_graves(&tx, &graves, now).await?;
+    }
     for one in moved {
         put_moved(&tx, &one.commit.lease.task, one.moved.as_ref().map_or("", |to| &to.url)).await?;
         events.extend(one.commit.outcome.moved.as_ref().map(|moved| moved.event.clone()));
@@ -106,6 +120,29 @@ pub(super) async fn commit(db: &PgDb, batch: &[&Prepared], rules: &Rules) -> Res
     tx.commit().await?;
     let found = live.iter().any(|one| !one.found.is_empty());
     Ok(Done { answers, found, logged: !events.is_empty() })
+}
+
+type Left = (Option<Prepared>, Vec<(TaskId, EntryFact)>);
+
+/// What is left of outcomes when something of them was taken down.
+async fn strip(
+    tx: &Tx<'_>,
+    live: &[&Prepared],
+    refused: &Refusals,
+    rules: &Rules,
+) -> Result<Vec<Left>, DbError> {
+    let mut left = Vec::with_capacity(live.len());
+    for one in live {
+        let Some(stripped) = takedown::strip(&one.commit, refused, rules) else {
+            left.push((None, Vec::new()));
+            continue;
+        };
+        put_erasures(tx, &stripped.erased).await?;
+        let feed = one.commit.lease.task.id;
+        let graves = stripped.graves.into_iter().map(|fact| (feed, fact)).collect();
+        left.push((Some(Prepared::new(stripped.commit, rules)), graves));
+    }
+    Ok(left)
 }
 
 /// The states of the feeds that these outcomes were decided on.
@@ -144,6 +181,7 @@ async fn move_on(
     tx: &Tx<'_>,
     live: &[&Prepared],
     held: &Leases,
+    refused: &Refusals,
     queues: &HashMap<String, i64>,
     now: Ts,
     rules: &Rules,
@@ -151,8 +189,10 @@ async fn move_on(
     // Taken in first, while the served ones are still under way and so stay where they are.
     let found: Vec<&Candidate> =
         live.iter().flat_map(|one| one.found.iter().chain(&one.settled)).collect();
-    let told_first = take(tx, &found, queues, now).await?.told_first;
-    let settled: Vec<&Candidate> = live.iter().filter_map(|one| one.settled.as_ref()).collect();
+    let told_first = take(tx, &found, refused, queues, now).await?.told_first;
+    let settled = live.iter().filter_map(|one| one.settled.as_ref());
+    let settled: Vec<&Candidate> =
+        settled.filter(|new| !refused.refuses(new.hash, &new.url)).collect();
     settle(tx, &settled, queues, now).await?;
     let done: Vec<Completed<'_>> = live.iter().map(|one| one.completed()).collect();
     let grown = queues.values().copied().collect();

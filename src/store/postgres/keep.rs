@@ -276,7 +276,7 @@ pub(super) async fn write_entries(
            content_hash = excluded.content_hash, last_seen = excluded.last_seen,
            seen_count = excluded.seen_count, fetch_id = excluded.fetch_id,
            slice_offset = excluded.slice_offset, slice_length = excluded.slice_length,
-           deleted_at = NULL, body = excluded.body, updated = excluded.updated",
+           deleted_at = NULL, withdrawn = 0, body = excluded.body, updated = excluded.updated",
         &[
             &column(changed, |(row, _)| row.id.0.as_slice()),
             &column(changed, |(row, _)| row.feed_id.0),

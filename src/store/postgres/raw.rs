@@ -7,12 +7,13 @@ use super::{article, log, read};
 use crate::db::postgres::{Given, column, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::Rules;
-use crate::frontier::postgres::{int, lock, maybe, named, narrow, now, queue_ids};
+use crate::frontier::postgres::{int, lock, maybe, named, narrow, now, queue_ids, refusals};
 use crate::model::{
     Code, EntryFact, EntryId, EntryRow, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts,
 };
 use crate::store::apply;
 use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id, from_index};
+use crate::store::takedown::{addresses_read, strip_read};
 
 pub(super) const FETCH_COLUMNS: &str = "f.id, f.task_id, f.at, f.url, f.status, f.code, f.bytes, \
     f.elapsed_ms, f.content_type, f.body_sha256, f.segment, f.\"offset\", f.length";
@@ -160,6 +161,7 @@ pub(super) async fn reread(db: &PgDb, read: &Reread, rules: &Rules) -> Result<u6
     let tx = client.transaction().await?;
     lock(&tx, &queues.values().copied().collect::<Vec<_>>()).await?;
     let now = now(db, &tx).await?;
+    let read = &strip_read(read, &refusals(&tx, &addresses_read(read)).await?);
     let mut events = Vec::new();
     let ids: Vec<_> = read.entries.iter().map(|(_, fact)| fact.id).collect();
     let mut known = read::entries(&tx, &ids).await?;

@@ -41,7 +41,7 @@ pub(super) async fn entries<C: GenericClient>(
     ids: &[EntryId],
 ) -> Result<HashMap<EntryId, EntryRow>, DbError> {
     let sql = "SELECT id, feed_id, body, content_hash, first_seen, last_seen, seen_count, fetch_id
-        FROM entry WHERE id = ANY($1::bytea[])";
+        FROM entry WHERE id = ANY($1::bytea[]) AND withdrawn = 0";
     let found = rows(client, sql, &[&column(ids, |id| id.0.as_slice())]).await?;
     let read = |row: &Row| {
         let id = EntryId(hash("entry", row, 0)?);

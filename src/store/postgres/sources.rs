@@ -6,13 +6,14 @@ use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::log;
+use super::takedown::drop_articles;
 use crate::db::postgres::{Tx, column, first, rows, run};
 use crate::db::{DbError, PgDb};
 use crate::frontier::Rules;
 use crate::frontier::postgres::{
     SOURCE_COLUMNS, change, int, keep, lock, maybe_code, maybe_ts, named, narrow, now,
-    owned_queues, park, parked_queues, queue_ids, read_source, release, renew_tops, rerank, resume,
-    revive, take,
+    owned_queues, park, parked_queues, queue_ids, read_source, refusals, release, renew_tops,
+    rerank, resume, revive, take,
 };
 use crate::model::{
     Admission, Health, Kind, NewSource, Source, SourceChange, SourceId, Status, TaskId, Ts,
@@ -57,7 +58,9 @@ pub(super) async fn add(
     let Some(row) = made else { return Ok(None) };
     let id = SourceId(int(&row, 0)?);
     let candidates = admitted(spec, id, *first_poll, rules);
-    take(&tx, &candidates.iter().collect::<Vec<_>>(), &queues, now).await?;
+    let hashes: Vec<UrlHash> = candidates.iter().map(|new| new.hash).collect();
+    let refused = refusals(&tx, &hashes).await?;
+    take(&tx, &candidates.iter().collect::<Vec<_>>(), &refused, &queues, now).await?;
     renew_tops(&tx, &ids).await?;
     let source = by_id(&tx, id).await?;
     tx.commit().await?;
@@ -291,7 +294,9 @@ pub(super) async fn respecify(
     .await?;
     let channels = Rechanneled::of(&was, spec, source.id, rules);
     release(&tx, source.id, &channels.dropped, &queues).await?;
-    take(&tx, &channels.added.iter().collect::<Vec<_>>(), &queues, now).await?;
+    let hashes: Vec<UrlHash> = channels.added.iter().map(|new| new.hash).collect();
+    let refused = refusals(&tx, &hashes).await?;
+    take(&tx, &channels.added.iter().collect::<Vec<_>>(), &refused, &queues, now).await?;
     rerank(&tx, source.id, &channels.reranked, &queues, now).await?;
     renew_tops(&tx, &ids).await?;
     tx.commit().await?;
@@ -308,34 +313,18 @@ pub(super) async fn withdraw(db: &PgDb, name: &str, limit: usize) -> Result<Opti
     // Articles are changed by those who hold the log.
     log::lock(&tx).await?;
     let now = now(db, &tx).await?;
-    let sql = "SELECT a.row, a.id, a.body::json ->> 'url' FROM article a WHERE a.source_id = $1
+    let sql = "SELECT a.id FROM article a WHERE a.source_id = $1
           AND NOT EXISTS(SELECT 1 FROM task_source r
              WHERE r.task_id = a.task_id AND r.source_id <> a.source_id)
         ORDER BY a.row LIMIT $2";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let gone = rows(&tx, sql, &[&source.id.0, &limit]).await?;
-    let places: Vec<i64> = gone.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
-    let ids: Vec<[u8; 32]> =
-        gone.iter().map(|row| super::read::hash("article", row, 1)).collect::<Result<_, _>>()?;
-    for sql in [
-        "DELETE FROM article_text WHERE row = ANY($1::bigint[])",
-        "DELETE FROM article_revision WHERE row = ANY($1::bigint[])",
-        "DELETE FROM article WHERE row = ANY($1::bigint[])",
-    ] {
-        run(&tx, sql, &[&places]).await?;
+    let mut ids = Vec::new();
+    for row in &rows(&tx, sql, &[&source.id.0, &limit]).await? {
+        ids.push(UrlHash::from_bytes(super::read::hash("article", row, 0)?));
     }
-    let bytes: Vec<&[u8]> = ids.iter().map(<[u8; 32]>::as_slice).collect();
-    for sql in [
-        "UPDATE article SET cluster = NULL, nearest = NULL, share = NULL, wire = NULL
-         WHERE cluster = ANY($1::bytea[])",
-        "UPDATE article SET duplicate_of = NULL WHERE duplicate_of = ANY($1::bytea[])",
-    ] {
-        run(&tx, sql, &[&bytes]).await?;
-    }
-    let mut events = Vec::with_capacity(gone.len());
-    for (row, id) in gone.iter().zip(&ids) {
-        events.push(withdrawn(UrlHash::from_bytes(*id), row.try_get(2)?, &source));
-    }
+    let gone = drop_articles(&tx, &ids).await?;
+    let told = gone.iter().map(|(id, gone)| withdrawn(*id, gone.url.as_deref(), &source));
+    let events: Vec<_> = told.collect();
     log::append(&tx, &events, now).await?;
     tx.commit().await?;
     Ok(Some(gone.len() as u64))

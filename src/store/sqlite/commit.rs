@@ -3,10 +3,11 @@
 use feedmill_formats::url as web;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::takedown::{put_erasures, put_graves};
 use super::{article, lookup, prints, read};
 use crate::db::DbError;
 use crate::frontier::sqlite::{
-    Completed, allow_again, become_channel, complete, rehome, settle, take,
+    Completed, allow_again, become_channel, complete, refusals, rehome, settle, take,
 };
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
@@ -17,6 +18,7 @@ use crate::store::forms::{
     PRICE, left_out_note, readdressed, to_json, warnings_note, with_channels,
 };
 use crate::store::raw::to_index;
+use crate::store::takedown::{self, Stripped};
 use crate::store::{Commit, Committed, PriceNote, apply};
 
 /// A commit with the addresses that it found, normalised.
@@ -38,6 +40,25 @@ impl Ready {
 }
 
 pub(super) fn commit(
+    conn: &Connection,
+    ready: &Ready,
+    now: Ts,
+    rules: &Rules,
+) -> Result<Committed, DbError> {
+    let commit = &ready.commit;
+    let refusals = refusals(conn, takedown::addresses(commit, rules))?;
+    if let Some(Stripped { commit, graves, erased }) = takedown::strip(commit, &refusals, rules) {
+        put_erasures(conn, &erased)?;
+        let done = commit_whole(conn, &Ready::new(commit, rules), now, rules)?;
+        if done == Committed::Done {
+            put_graves(conn, &graves, ready.commit.lease.task.id, now)?;
+        }
+        return Ok(done);
+    }
+    commit_whole(conn, ready, now, rules)
+}
+
+fn commit_whole(
     conn: &Connection,
     ready: &Ready,
     now: Ts,
@@ -326,7 +347,7 @@ pub(super) fn put_entry_row(
            published = excluded.published, content_hash = excluded.content_hash,
            last_seen = excluded.last_seen, seen_count = excluded.seen_count,
            fetch_id = excluded.fetch_id, slice_offset = excluded.slice_offset,
-           slice_length = excluded.slice_length, deleted_at = NULL, body = excluded.body,
+           slice_length = excluded.slice_length, deleted_at = NULL, withdrawn = 0, body = excluded.body,
            updated = excluded.updated",
     )?
     .execute(params![

@@ -6,10 +6,11 @@ use rusqlite::{Connection, Row, params_from_iter};
 use super::commit::{put_entry_row, put_event};
 use super::{article, read};
 use crate::db::DbError;
-use crate::frontier::sqlite::number;
+use crate::frontier::sqlite::{number, refusals};
 use crate::model::{Code, EntryId, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
 use crate::store::apply;
 use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id, from_index};
+use crate::store::takedown::{addresses_read, strip_read};
 
 pub(super) const FETCH_COLUMNS: &str = "f.id, f.task_id, f.at, f.url, f.status, f.code, f.bytes, \
     f.elapsed_ms, f.content_type, f.body_sha256, f.segment, f.offset, f.length";
@@ -162,6 +163,7 @@ pub(super) fn forget(conn: &Connection, segment: &str, limit: usize) -> Result<u
 
 /// Keeps what was read again, where it is different and nothing later is kept; how many changed.
 pub(super) fn reread(conn: &Connection, read: &Reread, now: Ts) -> Result<u64, DbError> {
+    let read = &strip_read(read, &refusals(conn, addresses_read(read))?);
     let task = &read.task;
     let mut events = Vec::new();
     for (at, fact) in &read.entries {

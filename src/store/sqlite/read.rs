@@ -49,7 +49,7 @@ pub(super) fn demand(conn: &Connection, now: Ts) -> Result<Demand, DbError> {
 pub(super) fn entry(conn: &Connection, id: EntryId) -> Result<Option<EntryRow>, DbError> {
     let mut select = conn.prepare_cached(
         "SELECT feed_id, body, content_hash, first_seen, last_seen, seen_count, fetch_id
-         FROM entry WHERE id = ?1",
+         FROM entry WHERE id = ?1 AND withdrawn = 0",
     )?;
     let mut rows = select.query([id.0.as_slice()])?;
     let Some(row) = rows.next()? else { return Ok(None) };

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::commit::put_event;
+use super::takedown::drop_article;
 use crate::db::DbError;
 use crate::frontier::Rules;
 use crate::frontier::sqlite::{
@@ -244,32 +245,18 @@ pub(super) fn withdraw(
 ) -> Result<Option<u64>, DbError> {
     let Some(source) = by_name(conn, name)? else { return Ok(None) };
     let mut select = conn.prepare(
-        "SELECT a.row, a.id, json_extract(a.body, '$.url') FROM article a WHERE a.source_id = ?1
+        "SELECT a.id FROM article a WHERE a.source_id = ?1
            AND NOT EXISTS(SELECT 1 FROM task_source r
              WHERE r.task_id = a.task_id AND r.source_id <> a.source_id)
          ORDER BY a.row LIMIT ?2",
     )?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let gone = select.query_map((source.id.0, limit), |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, [u8; 32]>(1)?, row.get::<_, Option<String>>(2)?))
-    })?;
-    let gone: Vec<_> = gone.collect::<Result<_, _>>()?;
-    for (row, id, url) in &gone {
-        for sql in [
-            "DELETE FROM article_text WHERE row = ?1",
-            "DELETE FROM article_revision WHERE row = ?1",
-            "DELETE FROM article WHERE row = ?1",
-        ] {
-            conn.prepare_cached(sql)?.execute([row])?;
+    let gone = select.query_map((source.id.0, limit), |row| row.get(0).map(UrlHash::from_bytes))?;
+    let gone: Vec<UrlHash> = gone.collect::<Result<_, _>>()?;
+    for id in &gone {
+        if let Some(gone) = drop_article(conn, *id)? {
+            put_event(conn, &withdrawn(*id, gone.url.as_deref(), &source), now)?;
         }
-        for sql in [
-            "UPDATE article SET cluster = NULL, nearest = NULL, share = NULL, wire = NULL
-             WHERE cluster = ?1",
-            "UPDATE article SET duplicate_of = NULL WHERE duplicate_of = ?1",
-        ] {
-            conn.prepare_cached(sql)?.execute([id])?;
-        }
-        put_event(conn, &withdrawn(UrlHash::from_bytes(*id), url.as_deref(), &source), now)?;
     }
     Ok(Some(gone.len() as u64))
 }

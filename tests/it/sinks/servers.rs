@@ -112,6 +112,29 @@ async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
     let old = format!("{prefix}category_links:{category}");
     let links: BTreeSet<String> = redis.smembers(&old).await.unwrap();
     assert!(!links.is_empty(), "{category}");
+    // What is taken down goes from every key.
+    let uid = index.keys().next().unwrap();
+    let url: String = redis.hget(format!("{prefix}article_canonical:{uid}"), "url").await.unwrap();
+    let meant = feedmill::app::forget::resolve(&*world.store, &url, None).await.unwrap();
+    feedmill::app::forget::forget(&*world.store, &meant, ("ann", "she asked"), &mut |_| {})
+        .await
+        .unwrap();
+    drain(&world, "redis", target()).await;
+    let gone: bool = redis.exists(format!("{prefix}article_canonical:{uid}")).await.unwrap();
+    assert!(!gone);
+    let keys: Vec<String> = redis.keys(format!("{prefix}*")).await.unwrap();
+    for key in keys.iter().filter(|key| key.contains("articles_by") || key.contains("links:")) {
+        let (uids, urls): (Option<f64>, Option<f64>) = if key.ends_with(":at") {
+            (redis.zscore(key, uid).await.unwrap(), redis.zscore(key, &url).await.unwrap())
+        } else {
+            let has = async |mut redis: redis::aio::MultiplexedConnection, member: &str| {
+                redis.sismember::<_, _, bool>(key, member).await.unwrap().then_some(1.0)
+            };
+            (has(redis.clone(), uid).await, has(redis.clone(), &url).await)
+        };
+        assert_eq!((uids, urls), (None, None), "{key}");
+    }
+    let articles = articles - 1;
     // Again, from the beginning: nothing is there twice.
     world.store.wish("redis", SinkWish::Replay(Start::Beginning)).await.unwrap();
     drain(&world, "redis", target()).await;

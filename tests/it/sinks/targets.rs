@@ -247,3 +247,60 @@ fn items(dir: &Path) -> Vec<Value> {
     let files = files.filter(|path| path.extension().is_some_and(|end| end == "json"));
     files.map(|path| serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()).collect()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_down_leaves_every_target() {
+    let world = read(2, 3).await;
+    let cluster_ = Cluster::new().await;
+    let dir = world.dir().join("files");
+    let raw = || cluster(&cluster_.listener.url, EsLayout::RawContent);
+    let ours = || cluster(&cluster_.listener.url, EsLayout::Articles);
+    let files = || Configured::new(Target::Files { dir: dir.clone() });
+    let lines = world.dir().join("lines");
+    let ndjson = || {
+        let (max_size, compress) = (Default::default(), false);
+        let dir = lines.clone();
+        Configured::new(Target::Ndjson { dir, max_size, compress, raw: true })
+    };
+    let deliver = || async {
+        drain(&world, "raw", raw()).await;
+        drain(&world, "ours", ours()).await;
+        drain(&world, "files", files()).await;
+        drain(&world, "lines", ndjson()).await;
+    };
+    deliver().await;
+    let all = world
+        .store
+        .articles(ArticleFilter { limit: 1000, ..ArticleFilter::default() })
+        .await
+        .unwrap();
+    let story = &all[0].1;
+    let has = |id: &str| {
+        let state = cluster_.state.lock().unwrap();
+        state.documents.keys().filter(|(_, known)| known == id).count()
+    };
+    let named = |url: &str| {
+        let files = std::fs::read_dir(&dir).unwrap().map(|file| file.unwrap().path());
+        files.filter(|file| std::fs::read_to_string(file).unwrap().contains(url)).count()
+    };
+    let blobs = || {
+        let days = std::fs::read_dir(lines.join("raw")).unwrap();
+        days.flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap()).count()
+    };
+    let (id, url) = (story.id.to_string(), story.article.url.as_str());
+    let before = blobs();
+    assert_eq!((has(&id), named(&format!("\"{url}\""))), (2, 1));
+    let meant = feedmill::app::forget::resolve(&*world.store, url, None).await.unwrap();
+    feedmill::app::forget::forget(&*world.store, &meant, ("ann", "she asked"), &mut |_| {})
+        .await
+        .unwrap();
+    deliver().await;
+    assert_eq!((has(&id), named(&format!("\"{url}\""))), (0, 0));
+    assert_eq!(blobs(), before - 1);
+    let told = super::lines(&lines, "events");
+    let of = |kind: &str| told.iter().filter(|line| line["event"]["kind"] == kind).count();
+    assert_eq!((of("article.withdrawn"), told.len()), (1, 1));
+    let gone = super::lines(&lines, "entries");
+    let gone = gone.iter().filter(|line| line["event"]["kind"] == "entry.deleted").count();
+    assert!(gone >= 1, "feeds had it as well");
+}

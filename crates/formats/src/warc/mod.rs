@@ -19,7 +19,7 @@ use sha1::digest::Digest as _;
 pub use http::{HttpHead, request_head, response_head};
 pub use pieces::{Piece, Pieces, pieces};
 pub use read::{Fields, Member, OwnedRecord, Scan, WarcError, read_member, scan};
-pub use write::member;
+pub use write::{blank, member};
 
 use crate::date::Ts;
 

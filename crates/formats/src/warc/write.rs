@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use flate2::{Compress, CompressError, Compression, Crc, FlushCompress, Status};
 
 use super::{Digest, PAYLOAD_PLACE, Record, RecordType};
+use crate::date::Ts;
 
 /// The head of a gzip member without a time and without a file name: the same record gives the same
 /// bytes.
@@ -90,15 +91,49 @@ fn deflate(
 fn store(payload: &[u8], out: &mut Vec<u8>) {
     // Room for the lengths, for what ends the member, and for a request behind it.
     out.reserve(payload.len() + payload.len() / 4_096 + 1_024);
-    let mut block = |bytes: &[u8], last: bool| {
-        let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-        out.push(u8::from(last));
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(&(!length).to_le_bytes());
-        out.extend_from_slice(bytes);
+    payload.chunks(STORED).for_each(|chunk| block(chunk, false, out));
+    block(END, true, out);
+}
+
+/// A member of exactly this length that says nothing: what stands in the place of a record that was
+/// taken out, so that all others stay where they are. `None` when there is no room for one.
+#[must_use]
+pub fn blank(id: &str, date: Ts, length: usize) -> Option<Vec<u8>> {
+    let head = |body: usize| {
+        // As many digits whatever the length is: it follows from what is left.
+        format!(
+            "WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {id}\r\nWARC-Date: {date}\r\nContent-Type: text/plain\r\nContent-Length: {body:010}\r\n\r\n"
+        )
     };
-    payload.chunks(STORED).for_each(|chunk| block(chunk, false));
-    block(END, true);
+    let fixed = GZIP_HEAD.len() + 8;
+    let blocks = (1..=length / STORED + 2).find(|blocks| {
+        length.checked_sub(fixed + 5 * blocks).is_some_and(|text| text.div_ceil(STORED) <= *blocks)
+    })?;
+    let text = length.checked_sub(fixed + 5 * blocks)?;
+    let body = text.checked_sub(head(0).len() + END.len())?;
+    let mut record = head(body).into_bytes();
+    record.resize(record.len() + body, b' ');
+    record.extend_from_slice(END);
+    let mut crc = Crc::new();
+    crc.update(&record);
+    let mut out = Vec::with_capacity(length);
+    out.extend_from_slice(&GZIP_HEAD);
+    let mut chunks = record.chunks(STORED);
+    for left in (0..blocks).rev() {
+        block(chunks.next().unwrap_or_default(), left == 0, &mut out);
+    }
+    out.extend_from_slice(&crc.sum().to_le_bytes());
+    out.extend_from_slice(&crc.amount().to_le_bytes());
+    Some(out)
+}
+
+/// Appends bytes to a deflate stream as they are.
+fn block(bytes: &[u8], last: bool, out: &mut Vec<u8>) {
+    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+    out.push(u8::from(last));
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&(!length).to_le_bytes());
+    out.extend_from_slice(bytes);
 }
 
 fn header(record: &Record<'_>) -> String {
@@ -146,4 +181,30 @@ fn header(record: &Record<'_>) -> String {
     field("Content-Length", &(record.head.len() + record.payload.len()).to_string());
     out.push_str("\r\n");
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::warc::{RecordType, read_member, scan};
+
+    const ID: &str = "<urn:uuid:01982d7e-3a52-7cc0-a0d0-6a1f3e1f7a11>";
+
+    #[test]
+    fn what_stands_in_a_gap_is_a_record_of_exactly_its_length() {
+        let date = Ts::from_ms(1_700_000_000_000);
+        let least = (0..1_000).find(|length| blank(ID, date, *length).is_some()).unwrap();
+        assert!(least < 260, "{least}: requests are hardly longer");
+        let around = |at: usize| at - 20..at + 20;
+        let lengths = (least..least + 40).chain(around(STORED)).chain(around(2 * STORED));
+        for length in lengths.chain([1_000_000]) {
+            let member = blank(ID, date, length).unwrap();
+            assert_eq!(member.len(), length);
+            let record = read_member(&member, 1 << 30).unwrap();
+            assert_eq!(record.fields.kind(), Some(RecordType::Metadata));
+            assert!(record.block.iter().all(|byte| *byte == b' '));
+            let pair = [member.clone(), member].concat();
+            assert_eq!(scan(pair.as_slice()).filter(Result::is_ok).count(), 2, "{length}");
+        }
+    }
 }
