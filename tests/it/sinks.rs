@@ -1,6 +1,9 @@
 //! Sinks: every line once, none torn, whatever happened before.
 
 mod cluster;
+mod faults;
+mod gate;
+mod late;
 mod listener;
 mod pump;
 mod servers;

@@ -19,7 +19,7 @@ use crate::lists::Redis;
 use crate::support::LIMIT;
 
 /// A server, a connection to it, and its address.
-async fn redis_server() -> Option<(Redis, redis::aio::MultiplexedConnection, String)> {
+pub(super) async fn redis_server() -> Option<(Redis, redis::aio::MultiplexedConnection, String)> {
     let server = Redis::start()?;
     let url = server.url();
     let client = redis::Client::open(url.as_str()).unwrap();
@@ -27,14 +27,14 @@ async fn redis_server() -> Option<(Redis, redis::aio::MultiplexedConnection, Str
 }
 
 /// A server of its own; it ends with the test.
-struct NatsServer {
+pub(super) struct NatsServer {
     server: Child,
-    url: String,
+    pub(super) url: String,
     _dir: tempfile::TempDir,
 }
 
 impl NatsServer {
-    fn start() -> Option<Self> {
+    pub(super) fn start() -> Option<Self> {
         let program = service("FEEDMILL_TEST_NATS", "the program nats-server")?;
         let dir = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
