@@ -7,6 +7,7 @@ mod again;
 mod body;
 mod conditional;
 mod hops;
+mod manners;
 mod pace;
 mod request;
 mod robots;
@@ -93,6 +94,10 @@ macro_rules! etiquette {
                 line_36_frozen_validators_are_probed_once_a_day,
                 line_37_a_page_in_place_of_a_feed_is_an_error,
                 line_38_dates_to_come_are_kept_as_written,
+            }
+            manners {
+                line_39_publishers_can_reach_us_opt_out_and_see_what_was_asked,
+                line_40_a_publisher_can_see_how_we_behave_with_one_request,
             }
         );)+
     };

@@ -1,8 +1,7 @@
 //! Why things are where they are: one call explains every state that a task can be left in.
 
-use feedmill::app::etiquette::etiquette;
 use feedmill::app::explain::{Explanation, Handed, TaskTold, explain, meaning};
-use feedmill::frontier::{FOREVER, HostPatch, TaskFilter};
+use feedmill::frontier::TaskFilter;
 use feedmill::model::{Code, Kind, Lane, Next, Outcome, State};
 use feedmill::store::{Commit, Committed};
 
@@ -85,34 +84,4 @@ async fn a_thousand_addresses_of_a_run_are_explained_each_by_one_call() {
         }
     }
     assert!(articles > 500 && delivered >= articles, "{articles} articles, {delivered} deliveries");
-}
-
-/// What a publisher would ask of us, with one request at the most.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_publisher_is_told_how_we_behave_with_one_request_at_the_most() {
-    let world = World::new(2, 3).await;
-    let url = world.newsroom.publishers()[0].url("/");
-    let page = feedmill_formats::url::parse(&url).unwrap();
-    let ask = || etiquette(&page, &world.config, &world.clock);
-
-    let manners = ask().await.unwrap();
-    let paths: Vec<String> = world.newsroom.log().iter().map(|asked| asked.path.clone()).collect();
-    assert_eq!(paths, ["/robots.txt"], "only that was asked for");
-    assert!(manners.robots.asked_now && manners.robots.read_at.is_some(), "{manners:?}");
-    assert!(manners.agent.starts_with("Feedmill/") && manners.robots_name == "Feedmill");
-    assert!(manners.allowed, "{}", manners.why);
-    assert_eq!((manners.asked.requests, manners.asked.complaints), (1, 0), "{manners:?}");
-    assert!(manners.to_stop.iter().any(|way| way.contains("Disallow: /")), "{manners:?}");
-    let tasks = world.tasks(TaskFilter::default()).await;
-    assert!(tasks.iter().all(|task| task.kind == Kind::Robots), "nothing else is left: {tasks:?}");
-
-    let again = ask().await.unwrap();
-    assert!(!again.robots.asked_now && again.allowed, "the copy is fresh: {again:?}");
-    assert_eq!(world.newsroom.log().len(), 1);
-
-    let blocked = HostPatch { blocked_until: Some(FOREVER), ..HostPatch::default() };
-    world.store.set_host(&manners.host, blocked).await.unwrap();
-    let refused = ask().await.unwrap();
-    assert!(!refused.allowed && refused.blocked_until.is_some(), "{refused:?}");
-    assert_eq!(world.newsroom.log().len(), 1, "who wants not to be asked is not");
 }

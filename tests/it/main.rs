@@ -15,6 +15,7 @@ mod bucket;
 mod cli;
 mod client;
 mod contract;
+mod deploy;
 mod disk;
 mod etiquette;
 mod examples;

@@ -77,6 +77,9 @@ pub(super) async fn fetches_are_found_by_what_is_asked_for(open: Open) {
     assert_eq!(owned.len(), 3);
     let of_source = ids(&trial, FetchFilter { source: Some(source.id), ..any() }).await;
     assert_eq!(of_source, owned.iter().map(|fetch| fetch.id).collect::<Vec<_>>());
+    let at_b = FetchFilter { host: Some("b.example".into()), ..any() };
+    let of_b: Vec<_> = made.iter().filter(|fetch| fetch.task == Some(elsewhere)).collect();
+    assert_eq!(ids(&trial, at_b).await, of_b.iter().map(|fetch| fetch.id).collect::<Vec<_>>());
     let found = trial.store.find_fetches(FetchFilter { limit: 1, ..any() }).await.unwrap();
     assert_eq!(found, made[..1], "as it was kept");
     let segments = trial.store.segments().await.unwrap();
