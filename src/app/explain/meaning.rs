@@ -44,6 +44,7 @@ pub const fn meaning(code: Code) -> &'static str {
         Code::Listing => "it is a page that only lists others",
         Code::SignIn => "it is a page that asks to sign in",
         Code::SoftNotFound => "it says that it is not there, under a status that says it is",
+        Code::Withdrawn => "it was taken down (`feedmill forget --list` tells by whom and why)",
         Code::Internal => "we failed ourselves; the log has a line about it",
     }
 }
