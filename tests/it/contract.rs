@@ -268,6 +268,8 @@ macro_rules! contract {
                 how_a_source_is_asked_can_be_changed,
                 what_a_source_says_of_its_channels_can_be_changed,
                 a_source_that_is_only_walked_is_not_polled,
+                what_an_operator_names_goes_before_what_a_walk_came_upon,
+                what_two_sources_share_carries_both_labels,
                 a_source_may_come_in_disabled_or_later,
                 disabling_parks_and_enabling_resumes,
                 an_heir_takes_over,

@@ -282,3 +282,24 @@ fn what_an_address_did_not_tell_the_page_does() {
     assert_eq!(outcome.code, Code::NotArticle, "{}", outcome.reason);
     assert_eq!(found(&outcome, Kind::Listing), ["https://example.com/news/all-of-the-stories"]);
 }
+
+#[test]
+fn feeds_are_looked_for_beside_a_page_that_is_walked_too() {
+    let both = |spec: &mut NewSource| {
+        (spec.ingestion_mode, spec.feed_urls) = (IngestionMode::Both, Vec::new());
+    };
+    let head = "<link rel=alternate type=application/rss+xml href='/news.rss'>";
+    let body =
+        page(&["/2026/11/16/a-storm-hits-the-coast"]).replace("<body>", &format!("{head}<body>"));
+    let outcome = read(&listing(HOME, 0, both), &body, &Known::default());
+    assert_eq!(found(&outcome, Kind::Article).len(), 1, "the page itself is read");
+    assert_eq!(found(&outcome, Kind::Probe), ["https://example.com/news.rss"]);
+    let search = outcome.discovery.as_ref().unwrap();
+    assert_eq!((search.becomes, search.state.ended), (None, None));
+    assert!(matches!(outcome.next, Next::Again { .. }), "{:?}", outcome.next);
+    // Once is enough; and whoever names a feed, or only walks, wants none.
+    let begun = Known { discovery: Some(search.state.clone()), ..Known::default() };
+    assert!(read(&listing(HOME, 0, both), &body, &begun).discovery.is_none());
+    assert!(read(&spider(HOME, 0), &body, &Known::default()).discovery.is_none());
+    assert!(read(&listing(HOME, 1, both), &body, &Known::default()).discovery.is_none());
+}

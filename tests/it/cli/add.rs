@@ -166,3 +166,53 @@ async fn an_import_asks_nobody() {
     assert!(imported.stdout.contains("1 source added"), "{}", imported.stdout);
     assert!(world.newsroom.log().is_empty(), "the engine asks, in its own time");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_are_read_are_shown_before_they_are_followed() {
+    let world = newsroom(Front::Silent).await;
+    let home = world.newsroom.publishers()[0].url("/");
+    let list = |selector: &'static str| ["--website", "list", "--article-selector", selector];
+    let add = |flags: &[&'static str]| {
+        let mut args = vec!["source", "add", &home, "--yes"];
+        args.extend(flags);
+        args.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let tell = |args: Vec<String>| {
+        let world = &world;
+        async move { run(world, &args.iter().map(String::as_str).collect::<Vec<_>>()).await }
+    };
+    let wrong = tell(add(&list(".none a"))).await;
+    assert_eq!(wrong.code, 1, "{}", wrong.stdout);
+    assert!(wrong.stderr.contains("picks no link"), "{}", wrong.stderr);
+    assert!(!world.dir().join("own").exists(), "nothing is stored");
+    let both = tell(add(&["--mode", "both", "--name", "walked"])).await;
+    assert_eq!(both.code, 0, "a page to walk is enough: {}", both.stderr);
+    assert!(both.stderr.contains("the page lists 3 articles"), "{}", both.stderr);
+    let before = asked(&world.newsroom, &home);
+    let right = tell(add(&[&list(".teaser h2 a")[..], &["--name", "listed"]].concat())).await;
+    assert_eq!(right.code, 0, "{}", right.stderr);
+    assert!(right.stdout.contains("listed is followed"), "{}", right.stdout);
+    assert_eq!(asked(&world.newsroom, &home), before + 1, "what was read is its first poll");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn channels_that_are_named_are_kept_beside_the_home_page() {
+    let world = newsroom(Front::Plain).await;
+    let publisher = &world.newsroom.publishers()[0];
+    let (home, feed) = (publisher.url("/"), publisher.feed_url().unwrap());
+    let args = ["source", "add", &home, "--feed-url", &feed, "--yes", "--no-discover"];
+    let added = run(&world, &args).await;
+    assert_eq!(added.code, 1, "the page itself has nothing to follow: {}", added.stdout);
+    let args = ["source", "add", &feed, "--url", &home, "--yes"];
+    let added = run(&world, &args).await;
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    let shown = run(&world, &["source", "show", &publisher.host, "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(
+        (&shown["source"]["url"], &shown["source"]["feed_urls"][0]),
+        (&home.into(), &feed.clone().into())
+    );
+    let twice = run(&world, &["source", "add", &feed, "--name", "other", "--yes"]).await;
+    assert_eq!(twice.code, 0, "{}", twice.stderr);
+    assert!(twice.stdout.contains("another source follows it too"), "{}", twice.stdout);
+}

@@ -147,6 +147,72 @@ pub(super) async fn a_source_that_is_only_walked_is_not_polled(open: Open) {
     }
 }
 
+pub(super) async fn what_an_operator_names_goes_before_what_a_walk_came_upon(open: Open) {
+    const PAGE: &str = "https://a.example/latest";
+    let trial = begin(open).await;
+    let walker = NewSource {
+        ingestion_mode: IngestionMode::Spider,
+        ..NewSource::new("walker", "https://a.example/")
+    };
+    let walker = trial.store.add_source(walker).await.unwrap();
+    let walked = NewTask { kind: Kind::Listing, depth: 1, ..page(PAGE) };
+    trial.submit([NewTask { parent: Some(TaskId(1)), ..owned_by(&walker, walked) }]).await;
+    let list = NewSource {
+        website: Some(Website::List {
+            article_selector: "a".into(),
+            pagination_selector: None,
+            max_pages: 1,
+        }),
+        ingestion_mode: IngestionMode::Spider,
+        ..NewSource::new("list", PAGE)
+    };
+    let list = trial.store.add_source(list).await.unwrap();
+    let task = trial.task(PAGE).await;
+    assert_eq!((task.source, task.kind, task.depth), (Some(list.id), Kind::Listing, 0));
+    let (_, channels) = trial.store.source("list").await.unwrap();
+    assert_eq!(channels.len(), 1);
+    // Who comes later and names the same waits until the first one goes.
+    let other = NewSource { name: "other".into(), ..list.spec.clone() };
+    let other = trial.store.add_source(other).await.unwrap();
+    assert_eq!(trial.task(PAGE).await.source, Some(list.id));
+    trial.store.remove_source("list").await.unwrap();
+    assert_eq!(trial.task(PAGE).await.source, Some(other.id));
+}
+
+pub(super) async fn what_two_sources_share_carries_both_labels(open: Open) {
+    let trial = begin(open).await;
+    let labelled = |name: &str| NewSource {
+        feed_urls: vec![FEED.to_owned()],
+        category: Some(name.to_owned()),
+        ..NewSource::new(name, "https://a.example/")
+    };
+    let first = trial.store.add_source(labelled("world")).await.unwrap();
+    trial.store.add_source(labelled("sport")).await.unwrap();
+    let url = "https://a.example/1";
+    let channel = trial.task(FEED).await.id;
+    let told = NewTask { origin: Origin::Feed, parent: Some(channel), ..page(url) };
+    trial.submit([owned_by(&first, told)]).await;
+    let names = || async {
+        let told = trial.store.references(vec![trial.task(url).await.id]).await.unwrap();
+        told.into_iter().filter_map(|one| one.category).collect::<Vec<_>>()
+    };
+    assert_eq!(names().await, ["world", "sport"]);
+    trial.disable("sport").await;
+    assert_eq!(names().await, ["world"], "who is not followed is not told");
+    trial.enable("sport").await;
+    // What the first one leaves behind is the other's.
+    let lease = trial.claim(1, &[Lane::Page]).await.pop().unwrap();
+    let mut fact = article(lease.task.id, url, "what it says");
+    fact.source = Some(first.id);
+    let id = fact.id;
+    trial.commit(&lease, Outcome { article: Some(fact), ..then(Next::Fetched) }).await;
+    let second = trial.store.source("sport").await.unwrap().0;
+    trial.submit([owned_by(&second, page(url))]).await;
+    trial.store.remove_source("world").await.unwrap();
+    let (row, _) = trial.store.article(id).await.unwrap().unwrap();
+    assert_eq!(row.source.as_deref(), Some("sport"));
+}
+
 pub(super) async fn a_source_may_come_in_disabled_or_later(open: Open) {
     let trial = begin(open).await;
     let spec = |name: &str| NewSource {
