@@ -43,7 +43,12 @@ pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     let is_page = spec.website.is_some() || spec.ingestion_mode == IngestionMode::Spider;
     let around = spec.discover && config.discovery.enabled && !is_page;
     let named = args.flags.channels().map(|url| (url.trim(), false));
-    let asked: Vec<_> = args.urls.iter().map(|url| (url.trim(), around)).chain(named).collect();
+    // The home page of channels that are named needs no look.
+    let is_looked_at = |url: &&str| {
+        **url != *spec.url || spec.reads_pages() || args.flags.channels().next().is_none()
+    };
+    let given = args.urls.iter().map(|url| url.trim()).filter(is_looked_at);
+    let asked: Vec<_> = given.map(|url| (url, around)).chain(named).collect();
     let mut looks = Vec::new();
     for (url, around) in asked {
         context.out.note(&format!("looking at {}", text::one_line(url)));

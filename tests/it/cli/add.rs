@@ -200,12 +200,9 @@ async fn channels_that_are_named_are_kept_beside_the_home_page() {
     let world = newsroom(Front::Plain).await;
     let publisher = &world.newsroom.publishers()[0];
     let (home, feed) = (publisher.url("/"), publisher.feed_url().unwrap());
-    let args = ["source", "add", &home, "--feed-url", &feed, "--yes", "--no-discover"];
-    let added = run(&world, &args).await;
-    assert_eq!(added.code, 1, "the page itself has nothing to follow: {}", added.stdout);
-    let args = ["source", "add", &feed, "--url", &home, "--yes"];
-    let added = run(&world, &args).await;
+    let added = run(&world, &["source", "add", &home, "--feed-url", &feed, "--yes"]).await;
     assert_eq!(added.code, 0, "{}", added.stderr);
+    assert_eq!(asked(&world.newsroom, &home), 0, "its channels are named");
     let shown = run(&world, &["source", "show", &publisher.host, "--json"]).await;
     let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
     assert_eq!(
