@@ -198,7 +198,8 @@ pub(super) fn told_once(told: &mut Vec<(TaskId, Reference)>) {
     told.sort_by_key(|(_, one)| (one.first_seen, one.origin.number()));
     let mut seen = HashSet::new();
     told.retain(|(task, one)| {
-        seen.insert((*task, one.source_id.clone(), one.channel.clone(), one.origin.number()))
+        let key = (*task, one.source_id.clone(), one.channel.clone(), one.origin.number());
+        one.channel.is_none() || seen.insert(key)
     });
 }
 

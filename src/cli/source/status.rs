@@ -222,7 +222,7 @@ mod tests {
             status: Status::Pending,
             next_fetch_at: Ts::from_ms(2),
             last_fetched_at: fetched.then_some(Ts::from_ms(2)),
-            last_success_at: None,
+            last_success_at: Some(Ts::from_ms(1)),
             failures: 0,
             items: 0,
             last_error: Some(Code::NotFound),
@@ -249,6 +249,8 @@ mod tests {
         let failing = channel(Health::Failing, true);
         assert_eq!(of(&[blocked.clone(), usual]).0, Group::Blocked);
         assert_eq!(of(&[blocked, failing]), (Group::Failing, "status 404".to_owned()));
+        let never = ChannelState { last_success_at: None, ..channel(Health::Usual, true) };
+        assert_eq!(of(&[never]), (Group::Failing, "status 404".to_owned()));
         let given_up = ChannelState { status: Status::Dead, ..channel(Health::Usual, true) };
         assert_eq!(of(&[given_up]).0, Group::Failing);
     }

@@ -122,7 +122,10 @@ fn json_reads_in_all_its_forms() {
                     4,
                     "www.google.com https://www.google.com/ https://www.google.com/alerts/2 #jobs_report",
                 ),
-                (5, "known by jobs [x]"),
+                (
+                    5,
+                    "www.google.com (inflation) https://www.google.com/ https://www.google.com/alerts/1 #inflation",
+                ),
             ],
         ),
         (
