@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use feedmill::app::{self, Mode, Progress, RunOptions};
 use feedmill::metrics::{MEDIA_TYPE, Metrics};
 use feedmill::model::Lane;
+use feedmill_newsroom::Setup;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::support::{LIMIT, World};
+use crate::support::{LIMIT, World, until};
 
 /// The sum of all series of a figure.
 fn sum(text: &str, name: &str) -> f64 {
@@ -68,6 +69,39 @@ async fn figures_are_those_of_what_was_served() {
     for host in world.newsroom.log().iter().map(|request| request.host.clone()) {
         assert!(!text.contains(&host), "{host} is told of");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_fresh_and_what_is_saved_is_counted() {
+    let world = World::with(4, |setup| Setup {
+        history: 4,
+        rate_per_hour: 6.0,
+        day_profile: false,
+        publish_until: Some(setup.starts_at + 3 * 3_600_000),
+        ..setup
+    })
+    .await;
+    world.follow().await;
+    let (stop, progress) = (CancellationToken::new(), Arc::new(Progress::default()));
+    let options = RunOptions { mode: Mode::Forever, lanes: Lane::ALL.to_vec() };
+    let engine =
+        app::run(&world.config, &world.clock, options, stop.clone(), Arc::clone(&progress));
+    let figure = |name: &str| sum(&progress.metrics.render(), name);
+    let watching = async {
+        until("news and 304s", || async {
+            figure("feedmill_freshness_seconds_count") > 3.0
+                && figure("feedmill_bytes_saved_total") > 0.0
+        })
+        .await;
+        stop.cancel();
+    };
+    let (ran, ()) = tokio::join!(engine, watching);
+    ran.unwrap();
+    let mean =
+        figure("feedmill_freshness_seconds_sum") / figure("feedmill_freshness_seconds_count");
+    assert!(mean < 3_600.0, "news of {mean} s are from before the last poll");
+    assert!(figure("feedmill_poll_new_items_count") > 4.0);
+    assert!(figure("feedmill_ewma_interval_seconds_count") > 0.0);
 }
 
 #[test]
