@@ -18,13 +18,14 @@ pub mod redis;
 pub mod stdout;
 pub mod webhook;
 
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::db::DbError;
-use crate::model::FetchId;
+use crate::model::{FetchId, FetchRecord};
 use crate::store::outbox::Refusal;
 
 pub use filter::Filter;
@@ -109,8 +110,20 @@ pub trait Sink: Send + Sync {
 /// What a fetch brought, for sinks that hand on more than articles.
 #[async_trait]
 pub trait Bodies: Send + Sync {
+    /// Those of these fetches that are known.
+    async fn find(&self, fetches: &[FetchId]) -> Result<HashMap<FetchId, FetchRecord>, SinkError>;
+
     /// The body as it was served, with its media type and address; `None` when it is not kept.
-    async fn body(&self, fetch: FetchId) -> Result<Option<Body>, SinkError>;
+    async fn body(&self, fetch: &FetchRecord) -> Result<Option<Body>, SinkError>;
+}
+
+/// The fetches that brought the articles of a batch, each once.
+fn fetches<'a>(batch: impl IntoIterator<Item = &'a Item>) -> Vec<FetchId> {
+    let of = batch.into_iter().filter_map(|item| match &item.about {
+        About::Article(row, _) => row.fetch,
+        About::Entry(_) | About::Event => None,
+    });
+    of.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// A body as it was served.

@@ -1,5 +1,6 @@
 //! Sinks from the configuration, at work beside the engine, and the log kept as long as they need it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::archive::{ArchiveError, Reader};
 use crate::clock::Clock;
 use crate::config::{self, Config, EsLayout, EsMode, Secret, SecretUrl, Span, StartAt, Target};
 use crate::fetch::{Guard, poster};
-use crate::model::FetchId;
+use crate::model::{FetchId, FetchRecord};
 use crate::progress::Progress;
 use crate::sinks::elasticsearch::{self, Elasticsearch, Layout, Mode};
 use crate::sinks::redis::{Server, canonical::Canonical, stream::RedisStream};
@@ -106,6 +107,7 @@ fn cluster(
         index,
         mode,
         max_bytes,
+        parallel,
         gzip,
         shards,
         replicas,
@@ -140,6 +142,7 @@ fn cluster(
             EsMode::Auto | EsMode::Update => Mode::Update,
         },
         max_bytes: max_bytes.as_len(),
+        parallel: *parallel,
         gzip: *gzip,
         shards: *shards,
         replicas: *replicas,
@@ -256,20 +259,25 @@ impl Archived {
 
 #[async_trait]
 impl Bodies for Archived {
-    async fn body(&self, fetch: FetchId) -> Result<Option<Body>, SinkError> {
-        let filter = FetchFilter { ids: vec![fetch], limit: 1, ..FetchFilter::default() };
-        let found = self.store.find_fetches(filter).await?.into_iter().next();
-        let Some((record, raw)) = found.and_then(|it| Some((it.clone(), it.raw?))) else {
-            return Ok(None);
-        };
-        match self.reader.stored(&raw).await {
+    async fn find(&self, fetches: &[FetchId]) -> Result<HashMap<FetchId, FetchRecord>, SinkError> {
+        if fetches.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let (ids, limit) = (fetches.to_vec(), fetches.len());
+        let found = self.store.find_fetches(FetchFilter { ids, limit, ..FetchFilter::default() });
+        Ok(found.await?.into_iter().map(|fetch| (fetch.id, fetch)).collect())
+    }
+
+    async fn body(&self, fetch: &FetchRecord) -> Result<Option<Body>, SinkError> {
+        let Some(raw) = &fetch.raw else { return Ok(None) };
+        match self.reader.stored(raw).await {
             Ok(stored) => {
                 let coding = stored.head.get("content-encoding");
                 // What does not inflate is handed on as it is.
                 let bytes = decode::capped(&stored.body, coding, self.limit)
                     .map_or_else(|_| stored.body.clone(), std::borrow::Cow::into_owned);
                 let media = stored.head.get("content-type").map(str::to_owned);
-                Ok(Some(Body { url: record.url, media, bytes }))
+                Ok(Some(Body { url: fetch.url.clone(), media, bytes }))
             }
             // What is damaged or gone does not come back by waiting.
             Err(error @ (ArchiveError::Missing { .. } | ArchiveError::Damaged { .. })) => {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -253,7 +254,7 @@ async fn write(
 ) -> Result<u64, ExportError> {
     let bad = |reason: String| ExportError::Write { path: partial.display().to_string(), reason };
     let mut writer = open(format, partial).map_err(bad)?;
-    let mut sources: HashMap<SourceId, Source> = HashMap::new();
+    let mut sources: HashMap<SourceId, Arc<Source>> = HashMap::new();
     let (mut articles, mut before) = (0, None);
     loop {
         let filter = ArticleFilter {
@@ -280,7 +281,7 @@ async fn write(
 async fn rows(
     store: &dyn Store,
     page: Vec<ArticleRow>,
-    sources: &mut HashMap<SourceId, Source>,
+    sources: &mut HashMap<SourceId, Arc<Source>>,
 ) -> Result<Vec<Row>, ExportError> {
     let ids: Vec<ArticleId> = page.iter().map(|row| row.id).collect();
     let owners = page.iter().filter_map(|row| row.source);
@@ -291,7 +292,7 @@ async fn rows(
     let read = |row: ArticleRow| {
         // Taken down since.
         let (row, text) = joined.articles.remove(&row.id)?;
-        let source = row.source.and_then(|id| sources.get(&id));
+        let source = row.source.and_then(|id| sources.get(&id)).map(|source| &**source);
         Some(Row::new(row, text, source))
     };
     Ok(page.into_iter().filter_map(read).collect())

@@ -310,7 +310,7 @@ async fn follow_sets(
     let mut synced = Synced::default();
     let limit = config.fetch.read_timeout.duration();
     for set in &config.sources.redis_sets {
-        let away = |error: std::io::Error| ListError::Redis(set.name(), error.to_string());
+        let away = |error: ::redis::RedisError| ListError::Redis(set.name(), error.to_string());
         let mut server = redis::Connection::open(set, limit).await.map_err(away)?;
         for key in server.sets(&set.pattern).await.map_err(away)? {
             let category = key.rsplit(':').next().unwrap_or(&key).trim();

@@ -84,13 +84,10 @@ impl RedisSet {
         path.and_then(|path| path.parse().ok()).unwrap_or(0)
     }
 
-    /// The user, if one is named, and the password.
+    /// The server's address with its password.
     #[must_use]
-    pub fn credentials(&self) -> Option<(String, Secret)> {
-        let url = self.parsed()?;
-        let password = url.password()?;
-        let plain = |text: &str| percent(text);
-        Some((plain(url.username()), Secret::from(plain(password))))
+    pub fn url(&self) -> &str {
+        self.url.expose()
     }
 
     /// The list as it may be shown.
@@ -103,14 +100,6 @@ impl RedisSet {
     fn parsed(&self) -> Option<url::Url> {
         url::Url::parse(self.url.expose()).ok()
     }
-}
-
-/// Text without percent signs in it.
-fn percent(text: &str) -> String {
-    url::form_urlencoded::parse(format!("x={}", text.replace('+', "%2B")).as_bytes())
-        .next()
-        .map(|(_, value)| value.into_owned())
-        .unwrap_or_default()
 }
 
 impl FromStr for RedisSet {
@@ -163,12 +152,10 @@ mod tests {
         let set: RedisSet = "redis://ann:h%40nter@cache.example:6381/3 rss:*".parse().unwrap();
         assert_eq!(set.address(), ("cache.example".to_owned(), 6381));
         assert_eq!((set.database(), set.pattern.as_str()), (3, "rss:*"));
-        let (user, password) = set.credentials().unwrap();
-        assert_eq!((user.as_str(), password.expose()), ("ann", "h@nter"));
+        assert_eq!(set.url(), "redis://ann:h%40nter@cache.example:6381/3");
         assert_eq!(set.to_string(), "redis://ann:***@cache.example:6381/3 rss:*");
         let plain: RedisSet = "redis://[::1] x".parse().unwrap();
         assert_eq!((plain.address(), plain.database()), (("::1".to_owned(), 6379), 0));
-        assert!(plain.credentials().is_none());
         for bad in ["redis://a", "http://a x", "redis://a/b x", "rss:*", "redis://u:hunter@a/b x"] {
             let told = bad.parse::<RedisSet>().unwrap_err().to_string();
             assert!(told.contains("PATTERN") && !told.contains("hunter"), "{told}");

@@ -81,6 +81,9 @@ pub enum Target {
         /// Bytes of a request at the most.
         #[serde(default = "five_megabytes")]
         max_bytes: Size,
+        /// Requests at a time (1 to 64). What is about the same article stays in order.
+        #[serde(default = "two")]
+        parallel: usize,
         /// Whether requests are compressed.
         #[serde(default = "yes")]
         gzip: bool,
@@ -187,6 +190,10 @@ const fn one() -> u32 {
     1
 }
 
+const fn two() -> usize {
+    2
+}
+
 const fn four() -> usize {
     4
 }
@@ -237,6 +244,7 @@ impl Target {
             index: articles(),
             mode: EsMode::default(),
             max_bytes: five_megabytes(),
+            parallel: two(),
             gzip: true,
             shards: 1,
             replicas: 0,

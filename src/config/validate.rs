@@ -256,7 +256,8 @@ impl Found {
     fn target(&mut self, path: &str, target: &Target) {
         let schemes: &[&str] = match target {
             Target::Ndjson { .. } | Target::Files { .. } | Target::Stdout {} => return,
-            Target::Elasticsearch { api_key, user, max_bytes, .. } => {
+            Target::Elasticsearch { api_key, user, max_bytes, parallel, .. } => {
+                self.within(&format!("{path}.parallel"), *parallel, 1..=64);
                 if !api_key.expose().is_empty() && !user.is_empty() {
                     let message = "goes without `user`: set one of the two";
                     self.refuse(&format!("{path}.api_key"), message);

@@ -9,6 +9,7 @@ mod bulk;
 mod mapping;
 mod raw_content;
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +17,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures_util::future::join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use self::bulk::{Action, Line, Verdict};
 use super::webhook::chain;
-use super::{About, Bodies, Item, Sink, SinkError, Taken};
-use crate::model::{ArticleRow, EventKind};
+use super::{About, Bodies, Item, Sink, SinkError, Taken, fetches, lanes};
+use crate::model::{ArticleRow, EventKind, FetchRecord};
 use crate::store::outbox::Refusal;
 
 /// How often what the cluster is too busy for is sent again at once.
@@ -60,6 +62,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Bytes of a request at the most.
     pub max_bytes: usize,
+    /// Requests at a time.
+    pub parallel: usize,
     /// Requests are compressed.
     pub gzip: bool,
     /// Of indexes that are made.
@@ -154,14 +158,19 @@ impl Elasticsearch {
         Ok(())
     }
 
-    /// The lines for a batch.
-    async fn lines(&self, batch: &[Item]) -> Result<Vec<Line>, SinkError> {
+    /// The lines for a part of a batch.
+    async fn lines(&self, lane: &[&Item]) -> Result<Vec<Line>, SinkError> {
+        let served = match self.settings.layout {
+            Layout::RawContent => self.settings.bodies.find(&fetches(lane.iter().copied())).await?,
+            Layout::Articles(_) => HashMap::new(),
+        };
         let mut lines = Vec::new();
-        for item in batch {
+        for item in lane {
             let seq = item.event.seq;
             match (&item.about, item.event.kind) {
                 (About::Article(row, text), _) => {
-                    let document = self.document(item, row, text).await?;
+                    let record = row.fetch.and_then(|fetch| served.get(&fetch));
+                    let document = self.document(item, row, text, record).await?;
                     lines.push(self.line(seq, item, &row.id.to_string(), Some(document))?);
                 }
                 (_, EventKind::ArticleWithdrawn) => {
@@ -178,11 +187,12 @@ impl Elasticsearch {
         item: &Item,
         row: &ArticleRow,
         text: &str,
+        served: Option<&FetchRecord>,
     ) -> Result<Value, SinkError> {
         match &self.settings.layout {
             Layout::Articles(_) => Ok(raw_content::ours(item, row, text)),
             Layout::RawContent => {
-                let body = match row.fetch {
+                let body = match served {
                     Some(fetch) => self.settings.bodies.body(fetch).await?,
                     None => None,
                 };
@@ -212,6 +222,29 @@ impl Elasticsearch {
             },
         };
         Ok(Line::new(seq, &index, id, &action)?)
+    }
+
+    /// Sends what is about the same things, in order; what the cluster will never have of it.
+    async fn send_lane(&self, lane: &[&Item]) -> Result<Vec<Refusal>, SinkError> {
+        let lines = self.lines(lane).await?;
+        let mut taken = Taken::default();
+        for part in bulk::parts(&lines, self.settings.max_bytes) {
+            let mut part = part.to_vec();
+            let mut wait = FIRST;
+            for round in 0.. {
+                let again = self.bulk(&part, &mut taken).await?;
+                if again.is_empty() {
+                    break;
+                }
+                if round >= TRIES {
+                    return Err(self.away("is too busy"));
+                }
+                part = again.into_iter().filter_map(|at| part.get(at).cloned()).collect();
+                tokio::time::sleep(wait).await;
+                wait *= 2;
+            }
+        }
+        Ok(taken.refused)
     }
 
     /// Sends lines in one request, or in halves when that is too large.
@@ -274,23 +307,10 @@ impl Elasticsearch {
 impl Sink for Elasticsearch {
     async fn deliver(&mut self, batch: &[Item]) -> Result<Taken, SinkError> {
         self.prepare_cluster().await?;
-        let lines = self.lines(batch).await?;
+        let lanes = lanes(batch, self.settings.parallel);
         let mut taken = Taken::default();
-        for part in bulk::parts(&lines, self.settings.max_bytes) {
-            let mut part = part.to_vec();
-            let mut wait = FIRST;
-            for round in 0.. {
-                let again = self.bulk(&part, &mut taken).await?;
-                if again.is_empty() {
-                    break;
-                }
-                if round >= TRIES {
-                    return Err(self.away("is too busy"));
-                }
-                part = again.into_iter().filter_map(|at| part.get(at).cloned()).collect();
-                tokio::time::sleep(wait).await;
-                wait *= 2;
-            }
+        for part in join_all(lanes.iter().map(|lane| self.send_lane(lane))).await {
+            taken.refused.extend(part?);
         }
         Ok(taken)
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, Source};
-use crate::store::outbox::{Joined, Wanted};
+use crate::model::{ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, Reference, Source};
+use crate::store::outbox::{Joined, Trail, Wanted};
 
 /// What an event is about, as that is now.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub struct Item {
     pub about: About,
     /// Whose it is.
     pub source: Option<Arc<Source>>,
+    /// How it came to us, when it is an article.
+    pub trail: Arc<Trail>,
 }
 
 /// What an event says of itself in a line.
@@ -112,8 +114,27 @@ impl Item {
                 About::Article(Box::new(row.clone()), text.clone())
             }
         };
-        let source = event.source.and_then(|id| joined.sources.get(&id)).cloned().map(Arc::new);
-        Some(Self { event, about, source })
+        let source = event.source.and_then(|id| joined.sources.get(&id)).cloned();
+        let trail = match &about {
+            About::Article(row, _) => joined.trails.get(&row.task_id).cloned().unwrap_or_default(),
+            About::Event | About::Entry(_) => Arc::default(),
+        };
+        Some(Self { event, about, source, trail })
+    }
+
+    /// All categories that it has: of those who told of it, else of its source; then its source's tags.
+    #[must_use]
+    pub fn categories(&self) -> Vec<&str> {
+        let spec = self.source.as_ref().map(|source| &source.spec);
+        let mut all = Reference::gathered(&self.trail.told).1;
+        let own = spec.and_then(|spec| spec.category.as_deref());
+        let tags = spec.into_iter().flat_map(|spec| spec.tags.iter().map(String::as_str));
+        for name in own.into_iter().chain(tags) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        all
     }
 
     /// What must stay in order: everything about the same thing.
@@ -139,6 +160,11 @@ impl Item {
                 serde_json::to_writer(&mut *out, article)?;
                 field(out, "text", text)?;
             }
+        }
+        if let About::Article(..) = &self.about {
+            let (sources, categories) = Reference::gathered(&self.trail.told);
+            field(out, "sources", &sources)?;
+            field(out, "categories", &categories)?;
         }
         if let Some(source) = &self.source {
             field(out, "source", &source.spec.name)?;
@@ -198,7 +224,7 @@ mod tests {
             source: None,
             payload,
         };
-        Item { event, about: About::Event, source: None }
+        Item { event, about: About::Event, source: None, trail: Arc::default() }
     }
 
     #[test]

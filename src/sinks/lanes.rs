@@ -38,7 +38,7 @@ mod tests {
         fn nothing_is_lost_and_order_holds_for_each_thing(keys in prop::collection::vec(0u8..20, 0..60), most in 0usize..9) {
             let batch: Vec<Item> = (0i64..).zip(&keys).map(|(seq, key)| {
                 let event = Event { seq, at: Ts::default(), kind: EventKind::FeedGone, subject: key.to_string(), source: None, payload: Value::Null };
-                Item { event, about: About::Event, source: None }
+                Item { event, about: About::Event, source: None, trail: Default::default() }
             }).collect();
             let lanes = lanes(&batch, most);
             prop_assert!(lanes.len() <= most.max(1));

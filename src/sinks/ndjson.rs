@@ -153,12 +153,12 @@ impl Ndjson {
         let Some(bodies) = &self.settings.bodies else { return Ok(()) };
         let fetches: BTreeMap<FetchId, String> =
             batch.iter().filter_map(|item| Some((fetch_of(item)?, item.event.at.day()))).collect();
+        let ids: Vec<FetchId> = fetches.keys().copied().collect();
+        let found = bodies.find(&ids).await?;
         for (fetch, day) in fetches {
             let path = self.path(&format!("raw/{day}/{fetch}.blob"));
-            if path.exists() {
-                continue;
-            }
-            if let Some(body) = bodies.body(fetch).await? {
+            let Some(record) = found.get(&fetch).filter(|_| !path.exists()) else { continue };
+            if let Some(body) = bodies.body(record).await? {
                 put_whole(&path, &body.bytes)?;
             }
         }
@@ -341,7 +341,7 @@ mod tests {
             source: None,
             payload: json!({}),
         };
-        Item { event, about: About::Event, source: None }
+        Item { event, about: About::Event, source: None, trail: Default::default() }
     }
 
     async fn take(sink: &mut Ndjson, batch: &[Item]) -> Value {

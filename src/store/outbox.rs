@@ -2,13 +2,16 @@
 //! and what its target would not have.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::db::DbError;
-use crate::model::{ArticleId, ArticleRow, EntryId, EntryRow, Source, SourceId, Ts};
+use crate::model::{
+    ArticleId, ArticleRow, EntryId, EntryRow, Reference, Source, SourceId, TaskId, Ts,
+};
 
 /// How far a sink has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -124,8 +127,19 @@ pub struct Joined {
     pub entries: HashMap<EntryId, EntryRow>,
     /// Articles and their texts by id.
     pub articles: HashMap<ArticleId, (ArticleRow, String)>,
+    /// How these articles came to us, by their tasks.
+    pub trails: HashMap<TaskId, Arc<Trail>>,
     /// Sources by row.
-    pub sources: HashMap<SourceId, Source>,
+    pub sources: HashMap<SourceId, Arc<Source>>,
+}
+
+/// How an article came to us.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// Its address as it was given; nothing when its task is forgotten.
+    pub given: Option<String>,
+    /// All who told of it, in the order in which they first did.
+    pub told: Vec<Reference>,
 }
 
 /// What to join.

@@ -263,13 +263,15 @@ pub(super) struct FoundEntry {
 
 /// What the log says of an article that was taken down.
 pub(super) fn withdrawn(id: ArticleId, gone: &GoneArticle) -> NewEvent {
-    let GoneArticle { url, source, fetches } = gone;
+    let GoneArticle { url, given, source, fetches } = gone;
     let raw_refs: Vec<_> = fetches.iter().map(|id| json!({"fetch_id": id})).collect();
     NewEvent {
         kind: EventKind::ArticleWithdrawn,
         subject: id.to_string(),
         source: *source,
-        payload: json!({"article_id": id, "url": url, "reason": REASON, "raw_refs": raw_refs}),
+        payload: json!({
+            "article_id": id, "url": url, "given_url": given, "reason": REASON, "raw_refs": raw_refs,
+        }),
     }
 }
 
@@ -277,6 +279,8 @@ pub(super) fn withdrawn(id: ArticleId, gone: &GoneArticle) -> NewEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct GoneArticle {
     pub(super) url: Option<String>,
+    /// Its address as it was given.
+    pub(super) given: Option<String>,
     pub(super) source: Option<SourceId>,
     /// The fetches that brought its forms.
     pub(super) fetches: Vec<FetchId>,

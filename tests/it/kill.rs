@@ -19,6 +19,7 @@ pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedmill"));
     for name in [
         "FEEDMILL_TEST_ELASTICSEARCH",
+        "FEEDMILL_TEST_EVENTS",
         "FEEDMILL_TEST_NATS",
         "FEEDMILL_TEST_POSTGRES",
         "FEEDMILL_TEST_PROMETHEUS",

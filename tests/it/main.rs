@@ -20,6 +20,7 @@ mod disk;
 mod etiquette;
 mod examples;
 mod explain;
+mod export;
 mod forget;
 mod groups;
 mod hostile;

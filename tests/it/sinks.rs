@@ -6,6 +6,7 @@ mod gate;
 mod late;
 mod listener;
 mod pump;
+mod readers;
 mod servers;
 mod targets;
 

@@ -15,6 +15,7 @@ mod pages;
 mod parse;
 mod report;
 mod schedule;
+mod sinks;
 mod spider;
 
 use std::process::ExitCode;
@@ -58,11 +59,16 @@ enum Bench {
     Features(features::Args),
     /// Feeds: megabytes per CPU-second beside other parsers
     Parse(parse::Args),
+    /// Sinks: events per second and CPU time per event, to files, Redis and a cluster's stand-in
+    Sinks(sinks::Args),
     /// The spider: a site without feeds and with traps, walked once and then followed
     Spider(spider::Args),
     /// Serves a newsroom, for the others
     #[command(hide = true)]
     Newsroom,
+    /// Takes bulk requests, for the others
+    #[command(hide = true)]
+    Bulk,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -75,6 +81,11 @@ fn main() -> anyhow::Result<ExitCode> {
             runtime.block_on(fetch::serve())?;
             return Ok(ExitCode::SUCCESS);
         }
+        Bench::Bulk => {
+            sinks::serve_bulk()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Bench::Sinks(args) => runtime.block_on(sinks::run(args))?,
         Bench::Follow(args) => runtime.block_on(follow::run(args))?,
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
         Bench::Onboard(args) => runtime.block_on(onboard::run(args))?,

@@ -108,6 +108,8 @@ pub(super) fn articles() -> Value {
         ("duplicate_of", "keyword"),
         ("cluster", "keyword"),
         ("rights", "unmapped"),
+        ("sources", "keyword"),
+        ("categories", "keyword"),
         ("seq", "long"),
     ]);
     let source =

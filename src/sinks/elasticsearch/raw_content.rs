@@ -5,7 +5,7 @@ use feedmill_formats::charset::{self, Markup};
 use feedmill_formats::date;
 use serde_json::{Map, Value, json};
 
-use crate::model::ArticleRow;
+use crate::model::{ArticleRow, Reference};
 use crate::sinks::{Body, Item};
 
 /// The index of a source: its name in small letters, digits and single underscores.
@@ -176,6 +176,7 @@ fn moment(text: &str) -> Option<Value> {
 /// Our own document.
 pub(super) fn ours(item: &Item, row: &ArticleRow, text: &str) -> Value {
     let article = &row.article;
+    let (sources, _) = Reference::gathered(&item.trail.told);
     let source = item.source.as_ref().map(|source| {
         json!({"id": source.uuid, "name": source.spec.name, "category": source.spec.category,
             "tags": source.spec.tags})
@@ -190,6 +191,7 @@ pub(super) fn ours(item: &Item, row: &ArticleRow, text: &str) -> Value {
         "confidence": article.confidence, "method": article.method, "revision": row.revision,
         "content_hash": feedmill_formats::url::UrlHash::from_bytes(row.content_hash),
         "duplicate_of": row.duplicate_of, "cluster": row.near.as_ref().map(|near| near.cluster),
-        "rights": article.rights, "source": source, "seq": item.event.seq,
+        "rights": article.rights, "source": source, "sources": sources,
+        "categories": item.categories(), "seq": item.event.seq,
     })
 }

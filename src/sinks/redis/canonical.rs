@@ -19,7 +19,7 @@ use redis::Pipeline;
 use super::Server;
 use crate::clock::Clock;
 use crate::model::{ArticleRow, EventKind, FetchId, Ts, canonical_uid as uid};
-use crate::sinks::{About, Bodies, Item, Sink, SinkError, Taken};
+use crate::sinks::{About, Bodies, Item, Sink, SinkError, Taken, fetches};
 
 const DAY: Duration = Duration::from_hours(24);
 /// How long members of a key stay.
@@ -49,12 +49,9 @@ impl Canonical {
     /// How long the pages of a batch were as they were served, where they are still there.
     async fn lengths(&self, batch: &[Item]) -> Result<HashMap<FetchId, usize>, SinkError> {
         let mut lengths = HashMap::new();
-        for item in batch {
-            if let About::Article(row, _) = &item.about
-                && let Some(fetch) = row.fetch
-                && let Some(body) = self.bodies.body(fetch).await?
-            {
-                lengths.insert(fetch, body.bytes.len());
+        for fetch in self.bodies.find(&fetches(batch)).await?.values() {
+            if let Some(body) = self.bodies.body(fetch).await? {
+                lengths.insert(fetch.id, body.bytes.len());
             }
         }
         Ok(lengths)
@@ -94,7 +91,8 @@ impl Canonical {
                 }
             }
             (_, EventKind::ArticleWithdrawn) => {
-                if let Some(url) = item.event.payload.get("url").and_then(|url| url.as_str()) {
+                let said = |key: &str| item.event.payload.get(key).and_then(|it| it.as_str());
+                for url in [said("url"), said("given_url")].into_iter().flatten() {
                     let uid = uid(url);
                     out.commands.cmd("DEL").arg(self.key(&format!("article_canonical:{uid}")));
                     out.commands.cmd("ZREM").arg(self.key("article_canonical_index")).arg(&uid);
@@ -107,7 +105,8 @@ impl Canonical {
 
     fn article(&self, item: &Item, row: &ArticleRow, text: &str, now: Ts, out: &mut Batch) {
         let (at, article) = (item.event.at, &row.article);
-        let uid = uid(&article.url);
+        // Its readers look for what feeds gave them, wherever that led.
+        let uid = uid(item.trail.given.as_deref().unwrap_or(&article.url));
         out.member(self.key("canonical_attempted"), &uid, at, ATTEMPTS);
         // What is over its time is not brought back by a delivery from the beginning.
         if at.after(ARTICLES) <= now {
@@ -115,7 +114,7 @@ impl Canonical {
         }
         let key = self.key(&format!("article_canonical:{uid}"));
         let length = row.fetch.and_then(|fetch| out.lengths.get(&fetch));
-        let first = categories(item).into_iter().next().unwrap_or_default();
+        let first = categories(item).first().map(|name| (*name).to_owned()).unwrap_or_default();
         let fields = [
             ("uid", uid.clone()),
             ("url", article.url.clone()),
@@ -247,14 +246,11 @@ impl Sink for Canonical {
     }
 }
 
-/// All categories of an item's source: its own, then its tags.
-fn categories(item: &Item) -> Vec<String> {
-    let spec = item.source.as_ref().map(|source| &source.spec);
-    let own = spec.and_then(|spec| spec.category.clone());
-    let tags = spec.map(|spec| spec.tags.clone()).unwrap_or_default();
-    let mut all: Vec<String> = own.into_iter().chain(tags).collect();
+/// All categories of an item, at least one.
+fn categories(item: &Item) -> Vec<&str> {
+    let mut all = item.categories();
     if all.is_empty() {
-        all.push(NO_CATEGORY.to_owned());
+        all.push(NO_CATEGORY);
     }
     all
 }

@@ -1,21 +1,22 @@
 //! What sinks need of the store.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
-use super::{PgStore, article, read, sources};
+use super::{PgStore, article, read, sources, told};
 use crate::db::DbError;
 use crate::db::postgres::{clean, column, first, rows, run};
 use crate::frontier::postgres::{int, maybe, maybe_ts, narrow, now};
-use crate::model::Ts;
+use crate::model::{TaskId, Ts};
 use crate::store::forms::{from_json, to_json};
 use crate::store::outbox::{
     DeadLetter, Delivery, Joined, LogEnds, Outbox, Refusal, SinkCursor, SinkRow, SinkWish, Start,
-    Wanted,
+    Trail, Wanted,
 };
 
 #[async_trait]
@@ -28,10 +29,12 @@ impl Outbox for PgStore {
         }
         if !wanted.articles.is_empty() {
             joined.articles = article::with_texts(&client, &wanted.articles).await?;
+            joined.trails = trails(&client, &joined).await?;
         }
         if !wanted.sources.is_empty() {
             let found = sources::by_ids(&client, &wanted.sources).await?;
-            joined.sources = found.into_iter().map(|source| (source.id, source)).collect();
+            joined.sources =
+                found.into_iter().map(|source| (source.id, Arc::new(source))).collect();
         }
         Ok(joined)
     }
@@ -189,6 +192,23 @@ impl Outbox for PgStore {
 const SELECT: &str = "SELECT s.name, s.seq, s.turn, s.state, s.paused_at, s.held_by, s.delivered,
     s.last_error, s.updated_at, (SELECT count(*) FROM dead_letter d WHERE d.sink = s.name)
   FROM sink s";
+
+/// How articles came to us.
+async fn trails<C: GenericClient>(
+    client: &C,
+    joined: &Joined,
+) -> Result<HashMap<TaskId, Arc<Trail>>, DbError> {
+    let tasks: Vec<TaskId> = joined.articles.values().map(|(row, _)| row.task_id).collect();
+    let mut trails: HashMap<TaskId, Trail> = HashMap::new();
+    for (task, told) in told::references(client, &tasks).await? {
+        trails.entry(task).or_default().told.push(told);
+    }
+    let sql = "SELECT id, url FROM task WHERE id = ANY($1::bigint[])";
+    for row in &rows(client, sql, &[&column(&tasks, |task| task.0)]).await? {
+        trails.entry(TaskId(int(row, 0)?)).or_default().given = row.try_get(1)?;
+    }
+    Ok(trails.into_iter().map(|(task, trail)| (task, Arc::new(trail))).collect())
+}
 
 fn read_sink(row: &Row) -> Result<SinkRow, DbError> {
     Ok(SinkRow {

@@ -79,7 +79,7 @@ impl Takedowns for PgStore {
         log::lock(&tx).await?;
         let now = now(&self.db, &tx).await?;
         let told = part.told.into_iter().map(|(hash, (url, source))| {
-            withdrawn(hash, &GoneArticle { url: Some(url), source, fetches: Vec::new() })
+            withdrawn(hash, &GoneArticle { url: Some(url), source, ..GoneArticle::default() })
         });
         let mut events: Vec<NewEvent> = told.collect();
         let articles = drop_articles(&tx, &part.articles.into_iter().collect::<Vec<_>>()).await?;
@@ -335,8 +335,9 @@ pub(super) async fn drop_articles(
     ids: &[ArticleId],
 ) -> Result<Vec<(ArticleId, GoneArticle)>, DbError> {
     let bytes = column(ids, |id| id.as_bytes().as_slice());
-    let sql = "SELECT row, id, body::json ->> 'url', source_id, sketch, fetch_id FROM article
-        WHERE id = ANY($1::bytea[]) ORDER BY row";
+    let sql = "SELECT a.row, a.id, a.body::json ->> 'url', a.source_id, a.sketch, a.fetch_id, t.url
+        FROM article a LEFT JOIN task t ON t.id = a.task_id
+        WHERE a.id = ANY($1::bytea[]) ORDER BY a.row";
     let found = rows(tx, sql, &[&bytes]).await?;
     let (mut places, mut keys, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for row in &found {
@@ -346,8 +347,9 @@ pub(super) async fn drop_articles(
         keys.extend(known.keys().map(|key| (key, place)));
         let id = UrlHash::from_bytes(hash("article", row, 1)?);
         let fetch = maybe_hash("fetch", row, 5)?.map(FetchId::from_bytes);
-        let (url, source) = (row.try_get(2)?, maybe(row, 3)?.map(SourceId));
-        gone.push((id, GoneArticle { url, source, fetches: fetch.into_iter().collect() }));
+        let (url, given) = (row.try_get(2)?, row.try_get(6)?);
+        let (source, fetches) = (maybe(row, 3)?.map(SourceId), fetch.into_iter().collect());
+        gone.push((id, GoneArticle { url, given, source, fetches }));
     }
     let sql = "SELECT row, fetch_id FROM article_revision
         WHERE row = ANY($1::bigint[]) AND fetch_id IS NOT NULL ORDER BY row, revision";

@@ -1,16 +1,18 @@
 //! What sinks need of the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{SqliteStore, article, read, sources};
+use super::{SqliteStore, article, read, sources, told};
 use crate::db::DbError;
 use crate::model::Ts;
 use crate::store::forms::{from_json, to_json};
 use crate::store::outbox::{
-    DeadLetter, Delivery, Joined, LogEnds, Outbox, SinkCursor, SinkRow, SinkWish, Start, Wanted,
+    DeadLetter, Delivery, Joined, LogEnds, Outbox, SinkCursor, SinkRow, SinkWish, Start, Trail,
+    Wanted,
 };
 
 #[async_trait]
@@ -165,10 +167,17 @@ fn join(conn: &Connection, wanted: &Wanted) -> Result<Joined, DbError> {
         joined.entries.extend(read::entry(conn, *id)?.map(|entry| (*id, entry)));
     }
     for id in &wanted.articles {
-        joined.articles.extend(article::with_text(conn, *id)?.map(|article| (*id, article)));
+        let Some((row, text)) = article::with_text(conn, *id)? else { continue };
+        let given = conn
+            .prepare_cached("SELECT url FROM task WHERE id = ?1")?
+            .query_row([row.task_id.0], |row| row.get(0))
+            .optional()?;
+        let told = told::references(conn, &[row.task_id])?;
+        joined.trails.insert(row.task_id, Arc::new(Trail { given, told }));
+        joined.articles.insert(*id, (row, text));
     }
     for id in &wanted.sources {
-        joined.sources.extend(sources::by_id(conn, *id)?.map(|source| (*id, source)));
+        joined.sources.extend(sources::by_id(conn, *id)?.map(|source| (*id, Arc::new(source))));
     }
     Ok(joined)
 }

@@ -292,7 +292,7 @@ fn take(conn: &Connection, of: &Takedown, part: &Doomed, now: Ts) -> Result<(), 
     let mut events = Vec::new();
     for (hash, (url, source)) in &part.told {
         let (url, source) = (Some(url.clone()), *source);
-        events.push(withdrawn(*hash, &GoneArticle { url, source, fetches: Vec::new() }));
+        events.push(withdrawn(*hash, &GoneArticle { url, source, ..GoneArticle::default() }));
     }
     let mut articles = 0;
     for id in &part.articles {
@@ -330,14 +330,15 @@ pub(super) fn drop_article(
 ) -> Result<Option<GoneArticle>, DbError> {
     let found = conn
         .prepare_cached(
-            "SELECT row, json_extract(body, '$.url'), source_id, sketch, fetch_id FROM article
-             WHERE id = ?1",
+            "SELECT a.row, json_extract(a.body, '$.url'), a.source_id, a.sketch, a.fetch_id, t.url
+             FROM article a LEFT JOIN task t ON t.id = a.task_id WHERE a.id = ?1",
         )?
         .query_row([id.as_bytes()], |row| {
             let source: Option<i64> = row.get(2)?;
             let known: Option<Vec<u8>> = row.get(3)?;
             let fetches = read::fetch_id(row.get(4)?).into_iter().collect();
-            let gone = GoneArticle { url: row.get(1)?, source: source.map(SourceId), fetches };
+            let (url, given, source) = (row.get(1)?, row.get(5)?, source.map(SourceId));
+            let gone = GoneArticle { url, given, source, fetches };
             Ok((row.get::<_, i64>(0)?, gone, known))
         })
         .optional()?;
