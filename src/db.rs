@@ -9,6 +9,7 @@ pub mod migrate;
 pub(crate) mod postgres;
 pub mod private;
 mod sqlite;
+pub mod statement;
 pub mod transfer;
 
 pub use lock::{EngineLock, LockError};

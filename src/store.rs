@@ -5,8 +5,10 @@
 //! pure functions of [`apply`]. The store makes no decision about the web.
 
 pub mod apply;
+pub mod browse;
 mod events;
 mod forms;
+pub mod gate;
 pub mod near;
 pub mod outbox;
 pub mod postgres;
@@ -19,6 +21,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use crate::db::DbError;
+use crate::db::statement::Statements;
 use crate::frontier::{
     Act, Counts, Extension, Frontier, HostFilter, HostPatch, HostState, Rules, Share, Stats,
     SubmitReport, Sweep, TaskFilter,
@@ -227,7 +230,7 @@ const BLOCKED_MS: i64 = 3_600_000;
 
 /// The boundary that both backends keep, beside [`Frontier`].
 #[async_trait]
-pub trait Store: Frontier + Outbox + Takedowns {
+pub trait Store: Frontier + Outbox + Takedowns + Statements {
     /// The frontier within; a store can be used as one.
     fn queue(&self) -> &dyn Frontier;
 
@@ -348,6 +351,9 @@ pub trait Store: Frontier + Outbox + Takedowns {
     async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {
         self.events(EventFilter { after: seq, limit, ..EventFilter::default() }).await
     }
+
+    /// How many engines work on it now.
+    async fn engines(&self) -> Result<u64, DbError>;
 
     /// Waits until this process wrote to the log.
     async fn logged(&self);

@@ -69,6 +69,9 @@ CREATE INDEX task_parked ON task(parent_id) WHERE status = 3;
 -- Without the status: completing a task leaves them alone.
 CREATE INDEX task_by_source ON task(source_id) WHERE source_id IS NOT NULL;
 CREATE INDEX task_channel ON task(source_id) WHERE lane = 0;
+-- What went wrong is looked for most, and is little.
+CREATE INDEX task_dead ON task(id) WHERE status = 2;
+CREATE INDEX task_failed ON task(id) WHERE status = 0 AND retry > 0;
 
 -- Who else told of a task, beside what its own row says. All pages of a source's site are one channel.
 CREATE TABLE task_source(
@@ -158,8 +161,11 @@ CREATE TABLE entry(
   slice_length INTEGER,
   deleted_at INTEGER,              -- when the feed said that it is gone
   withdrawn INTEGER NOT NULL DEFAULT 0, -- 1 = taken down: only what it is known by is kept
+  uid INTEGER NOT NULL DEFAULT 0,  -- 64 bits of the hash of the id that its feed gives it
   body TEXT NOT NULL);             -- Entry as JSON
 CREATE INDEX entry_feed ON entry(feed_id, first_seen);
+CREATE INDEX entry_seen ON entry(first_seen);
+CREATE INDEX entry_uid ON entry(uid);
 CREATE INDEX entry_published ON entry(feed_id, published);
 CREATE INDEX entry_link ON entry(link_hash) WHERE link_hash IS NOT NULL;
 
@@ -286,6 +292,22 @@ CREATE TABLE erasure(
   body_sha256 TEXT,                 -- others may rely on this very body
   PRIMARY KEY(segment, offset)) WITHOUT ROWID;
 
+-- Who may use the HTTP server, and what was done with it.
+CREATE TABLE token(
+  id TEXT PRIMARY KEY,             -- the part of it that is no secret
+  name TEXT NOT NULL UNIQUE,
+  scope INTEGER NOT NULL,
+  hash BLOB NOT NULL,              -- SHA-256 of the whole
+  created_at INTEGER NOT NULL,
+  used_at INTEGER) WITHOUT ROWID;
+CREATE TABLE audit(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  who TEXT NOT NULL,
+  method TEXT NOT NULL,
+  path TEXT NOT NULL,
+  status INTEGER NOT NULL);
+
 -- The seeds' names for those who know them.
 CREATE VIEW url_frontier AS
   SELECT t.id, t.url, coalesce(t.url_key, t.url) AS url_key, h.name AS host, s.uuid AS source_id,
@@ -326,6 +348,8 @@ DROP VIEW url_frontier;
 DROP TABLE erasure;
 DROP TABLE withdrawn;
 DROP TABLE takedown;
+DROP TABLE audit;
+DROP TABLE token;
 DROP TABLE dead_letter;
 DROP TABLE sink;
 DROP TABLE event;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::listing::{Dialect, Terms};
 use super::{Pace, PauseOrigin, Rules};
+use crate::db::statement::{Dialect, Terms};
 use crate::model::Ts;
 
 /// A block that ends only when an operator lifts it: the last second that can be written down.

@@ -1,11 +1,12 @@
 //! Which tasks, in which order, from which place on; and the same as SQL that both databases read.
 //!
-//! Pure. Whatever people wrote goes into a statement as a parameter, never as its text.
+//! Pure.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Share;
+use crate::db::statement::{Dialect, Terms};
 use crate::model::{Code, Kind, Origin, State, Status, Task, TaskId, Ts, named};
 
 named! {
@@ -128,67 +129,6 @@ pub struct TaskFilter {
     pub after: Option<Cursor>,
     /// At most so many.
     pub limit: usize,
-}
-
-/// The two ways in which the databases differ here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
-    Sqlite,
-    Postgres,
-}
-
-/// What a statement is given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    Int(i64),
-    Text(String),
-}
-
-/// Conditions of a statement, all of which have to hold.
-#[derive(Debug)]
-pub(super) struct Terms {
-    dialect: Dialect,
-    conditions: Vec<String>,
-    pub(super) values: Vec<Value>,
-}
-
-impl Terms {
-    pub(super) const fn new(dialect: Dialect) -> Self {
-        Self { dialect, conditions: Vec::new(), values: Vec::new() }
-    }
-
-    pub(super) fn add(&mut self, condition: impl Into<String>) {
-        self.conditions.push(condition.into());
-    }
-
-    /// The mark that stands for a value.
-    pub(super) fn mark(&mut self, value: Value) -> String {
-        let kind = if matches!(value, Value::Int(_)) { "bigint" } else { "text" };
-        self.values.push(value);
-        let sign = if self.dialect == Dialect::Sqlite { '?' } else { '$' };
-        format!("CAST({sign}{} AS {kind})", self.values.len())
-    }
-
-    pub(super) fn int(&mut self, number: i64) -> String {
-        self.mark(Value::Int(number))
-    }
-
-    pub(super) fn text(&mut self, text: &str) -> String {
-        self.mark(Value::Text(text.to_owned()))
-    }
-
-    /// That a column holds a text, whatever the case of its Latin letters.
-    pub(super) fn holds(&mut self, column: &str, part: &str) {
-        let part = self.text(&part.to_ascii_lowercase());
-        self.add(match self.dialect {
-            Dialect::Sqlite => format!("instr(lower({column}), {part}) > 0"),
-            Dialect::Postgres => format!("strpos(lower({column} COLLATE \"C\"), {part}) > 0"),
-        });
-    }
-
-    pub(super) fn sql(&self) -> String {
-        self.conditions.join(" AND ")
-    }
 }
 
 /// Whether a task of `task t` is under way.
@@ -319,6 +259,7 @@ pub(super) fn shares_sql(by: Share, top: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::statement::Value;
     use proptest::prelude::*;
 
     #[test]

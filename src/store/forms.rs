@@ -68,6 +68,11 @@ pub(super) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> 
     serde_json::from_str(text).map_err(|error| DbError::Corrupt { what, value: error.to_string() })
 }
 
+/// What entries are found by that go by this id in any feed.
+pub(super) fn uid_key(uid: &str) -> i64 {
+    UrlHash::of(uid).head()
+}
+
 /// A source's own words, in which a feed has another address.
 pub(super) fn readdressed(spec: &str, from: &str, to: &str) -> Result<String, DbError> {
     let mut spec: serde_json::Value = from_json("source", spec)?;

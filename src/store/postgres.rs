@@ -25,6 +25,7 @@ use super::{
     takedown::check,
 };
 use crate::db::postgres::{LOGGED, WORK, first, run};
+use crate::db::statement::{Cells, Dialect, Statement, Statements};
 use crate::db::{DbError, PgDb};
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
@@ -79,6 +80,21 @@ impl PgStore {
     async fn told(&self) {
         self.logged.notify_waiters();
         self.frontier.announce(LOGGED).await;
+    }
+}
+
+#[async_trait]
+impl Statements for PgStore {
+    fn dialect(&self) -> Dialect {
+        self.db.dialect()
+    }
+
+    async fn select(&self, statement: Statement) -> Result<Vec<Cells>, DbError> {
+        self.db.select(statement).await
+    }
+
+    async fn change(&self, statements: Vec<Statement>) -> Result<u64, DbError> {
+        self.db.change(statements).await
     }
 }
 
@@ -261,6 +277,10 @@ impl Store for PgStore {
 
     async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError> {
         read::events(&self.db, &filter).await
+    }
+
+    async fn engines(&self) -> Result<u64, DbError> {
+        self.db.engines().await
     }
 
     async fn logged(&self) {

@@ -24,7 +24,8 @@ use super::{
     OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals, Vitals,
 };
 use crate::clock::Clock;
-use crate::db::{Db, DbError};
+use crate::db::statement::{Cells, Dialect, Statement, Statements};
+use crate::db::{Db, DbError, EngineLock};
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
@@ -54,6 +55,21 @@ impl SqliteStore {
     #[must_use]
     pub const fn frontier(&self) -> &SqliteFrontier {
         &self.frontier
+    }
+}
+
+#[async_trait]
+impl Statements for SqliteStore {
+    fn dialect(&self) -> Dialect {
+        self.db.dialect()
+    }
+
+    async fn select(&self, statement: Statement) -> Result<Vec<Cells>, DbError> {
+        self.db.select(statement).await
+    }
+
+    async fn change(&self, statements: Vec<Statement>) -> Result<u64, DbError> {
+        self.db.change(statements).await
     }
 }
 
@@ -247,6 +263,10 @@ impl Store for SqliteStore {
 
     async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError> {
         self.db.read(move |conn| read::events(conn, &filter)).await
+    }
+
+    async fn engines(&self) -> Result<u64, DbError> {
+        Ok(EngineLock::is_held(self.db.path()).into())
     }
 
     async fn logged(&self) {

@@ -62,6 +62,8 @@ pub(crate) async fn filled() -> World {
          INSERT INTO takedown VALUES(1, 'a.test', 5, 'a.test', 'ann', 'why', 1, 2, 3, 6, 7, 'bob');
          INSERT INTO withdrawn VALUES(x'0102', 0, 'https://a.test/');
          INSERT INTO erasure VALUES('s1', 7, 300, 'ab');
+         INSERT INTO token VALUES('0123456789ab', 'dash', 1, x'00ff', 5, 6);
+         INSERT INTO audit(at, who, method, path, status) VALUES(5, 'dash', 'POST', '/x', 201);
          UPDATE article SET simhash = -9223372036854775808 WHERE row = 1;
          INSERT INTO source(uuid, name, url, spec, created_at) VALUES('u', 'gone', 'x', '{}', 1);
          DELETE FROM source WHERE name = 'gone'",

@@ -54,6 +54,15 @@ impl PgDb {
         Ok(true)
     }
 
+    /// How many engines work on the database now.
+    pub async fn engines(&self) -> Result<u64, DbError> {
+        let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
+            AND mode = 'ShareLock' AND (classid::bigint << 32 | objid::bigint) = $1
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        let engines: i64 = self.client().await?.query_one(sql, &[&LOCK]).await?.try_get(0)?;
+        Ok(u64::try_from(engines).unwrap_or(0))
+    }
+
     async fn share(&self) -> Result<Option<Hold>, DbError> {
         self.hold("SELECT pg_try_advisory_lock_shared($1)", "SELECT pg_advisory_unlock_shared($1)")
             .await

@@ -7,25 +7,15 @@ use super::rows::{
     PACE_COLUMNS, TASK_COLUMNS, TASK_JOINS, fit_slots, int, lock, maybe, named, now, queue_ids,
     read_pace, read_task, renew_tops,
 };
-use crate::db::postgres::{Given, Tx, first, rows, run};
+use crate::db::postgres::{Tx, first, rows, run};
+use crate::db::statement::{Dialect, given};
 use crate::db::{DbError, PgDb};
-use crate::frontier::listing::{self, Dialect, FILTERED, Value};
+use crate::frontier::listing::{self, FILTERED};
 use crate::frontier::{
     Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
     queue_key,
 };
 use crate::model::{Code, Kind, Lane, State, Status, Task, Ts};
-
-/// What a statement is given, as the driver wants it.
-pub(super) fn given(values: &[Value]) -> Vec<Given<'_>> {
-    fn one(value: &Value) -> Given<'_> {
-        match value {
-            Value::Int(number) => number,
-            Value::Text(text) => text,
-        }
-    }
-    values.iter().map(one).collect()
-}
 
 /// Tasks by filter, in its order.
 pub(super) async fn list(db: &PgDb, filter: &TaskFilter) -> Result<Vec<Task>, DbError> {

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use super::admin::given;
 use super::rows::{Place, dequeue, enqueue, int, lock, now, read_place, renew_tops};
 use crate::db::postgres::{Given, Tx, column, rows, run};
+use crate::db::statement::{Dialect, given};
 use crate::db::{DbError, PgDb};
-use crate::frontier::listing::{Dialect, FILTERED};
+use crate::frontier::listing::FILTERED;
 use crate::frontier::rulings::{Swept, TAKEN_DOWN, WITHDRAWN};
 use crate::frontier::{Act, Cursor, Sweep, TaskFilter};
 use crate::model::{Kind, Status, Ts};

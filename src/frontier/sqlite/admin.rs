@@ -1,26 +1,17 @@
 //! Looking at the frontier, and an operator's word about a host.
 
-use rusqlite::types::{ToSql, ToSqlOutput};
 use rusqlite::{Connection, Row, params_from_iter};
 
 use super::claim::next_due;
 use super::rows::{self, TASK_COLUMNS, TASK_FROM, number, read_task};
 use crate::db::DbError;
-use crate::frontier::listing::{self, Dialect, FILTERED};
+use crate::db::statement::Dialect;
+use crate::frontier::listing::{self, FILTERED};
 use crate::frontier::{
     Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
     queue_key,
 };
 use crate::model::{Code, Kind, Lane, State, Status, Task, Ts};
-
-impl ToSql for listing::Value {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        match self {
-            Self::Int(number) => number.to_sql(),
-            Self::Text(text) => text.to_sql(),
-        }
-    }
-}
 
 /// Tasks by filter, in its order.
 pub(super) fn list(conn: &Connection, filter: &TaskFilter) -> Result<Vec<Task>, DbError> {

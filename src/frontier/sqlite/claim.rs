@@ -450,6 +450,9 @@ pub(super) fn extend(
 
 /// When the next task of these lanes can be handed out.
 pub(super) fn next_due(conn: &Connection, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
+    if lanes.is_empty() {
+        return Ok(None);
+    }
     let asked = lanes.iter().fold(0, |mask, lane| mask | 1 << lane.number());
     let mut earliest: Option<i64> = conn
         .prepare_cached(

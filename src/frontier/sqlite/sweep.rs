@@ -9,8 +9,9 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::rows::{Place, dequeue, enqueue, number, renew_tops};
 use crate::db::DbError;
+use crate::db::statement::{Dialect, Value};
 use crate::db::transfer::keep_number;
-use crate::frontier::listing::{Dialect, FILTERED, Value};
+use crate::frontier::listing::FILTERED;
 use crate::frontier::rulings::{Swept, TAKEN_DOWN, WITHDRAWN};
 use crate::frontier::{Act, Sweep, TaskFilter};
 use crate::model::{Kind, Lane, Status, Ts};

@@ -9,7 +9,9 @@ use crate::frontier::postgres::{allow_again, become_channel};
 use crate::model::{
     EntryFact, EntryId, EntryRow, FetchRecord, NewEvent, RobotsFact, Task, TaskId, Ts, Verdict,
 };
-use crate::store::forms::{left_out_note, readdressed, to_json, warnings_note, with_channels};
+use crate::store::forms::{
+    left_out_note, readdressed, to_json, uid_key, warnings_note, with_channels,
+};
 use crate::store::raw::to_index;
 use crate::store::{Commit, apply};
 
@@ -268,10 +270,10 @@ pub(super) async fn write_entries(
     run(
         tx,
         "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
-           seen_count, fetch_id, slice_offset, slice_length, body, updated)
+           seen_count, fetch_id, slice_offset, slice_length, body, updated, uid)
          SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[],
            $6::bigint[], $7::bigint[], $8::integer[], $9::bytea[], $10::bigint[], $11::bigint[],
-           $12::text[], $13::bigint[])
+           $12::text[], $13::bigint[], $14::bigint[])
          ON CONFLICT (id) DO UPDATE SET link_hash = excluded.link_hash, published = excluded.published,
            content_hash = excluded.content_hash, last_seen = excluded.last_seen,
            seen_count = excluded.seen_count, fetch_id = excluded.fetch_id,
@@ -291,6 +293,7 @@ pub(super) async fn write_entries(
             &column(changed, |(_, fact)| slice(fact).map(|(_, length)| length)),
             &bodies,
             &column(changed, |(row, _)| row.entry.updated.map(Ts::ms)),
+            &column(changed, |(row, _)| uid_key(&row.entry.uid)),
         ],
     )
     .await?;

@@ -15,7 +15,7 @@ use crate::model::{
     RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
 use crate::store::forms::{
-    PRICE, left_out_note, readdressed, to_json, warnings_note, with_channels,
+    PRICE, left_out_note, readdressed, to_json, uid_key, warnings_note, with_channels,
 };
 use crate::store::raw::to_index;
 use crate::store::takedown::{self, Stripped};
@@ -341,8 +341,8 @@ pub(super) fn put_entry_row(
 ) -> Result<(), DbError> {
     conn.prepare_cached(
         "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
-           seen_count, fetch_id, slice_offset, slice_length, body, updated)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+           seen_count, fetch_id, slice_offset, slice_length, body, updated, uid)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
          ON CONFLICT(id) DO UPDATE SET link_hash = excluded.link_hash,
            published = excluded.published, content_hash = excluded.content_hash,
            last_seen = excluded.last_seen, seen_count = excluded.seen_count,
@@ -364,6 +364,7 @@ pub(super) fn put_entry_row(
         fact.slice.map(|(_, length)| i64::try_from(length).unwrap_or(i64::MAX)),
         to_json(&row.entry)?,
         row.entry.updated.map(Ts::ms),
+        uid_key(&row.entry.uid),
     ])?;
     Ok(())
 }
