@@ -5,11 +5,14 @@ pub mod backup;
 pub mod carry;
 pub mod deliver;
 pub mod discover;
+pub mod edit;
 mod erase;
 pub mod etiquette;
 pub mod explain;
 pub mod export;
 pub mod forget;
+pub mod hosts;
+pub mod import;
 pub mod keep;
 pub mod lists;
 mod poll;
@@ -18,6 +21,10 @@ pub mod raw;
 mod reload;
 pub mod replay;
 mod sample;
+pub mod shelf;
+pub mod sinks;
+pub mod standing;
+pub mod told;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +64,7 @@ pub use crate::fetch::Mode;
 pub use crate::progress::{Progress, Snapshot};
 pub(crate) use poll::first_interval;
 pub use poll::poll;
-pub use reload::Reload;
+pub use reload::{Reload, ReloadError};
 
 /// Sinks get this long to hand over the rest of the log when the engine stops.
 const LAST_DELIVERY: Duration = Duration::from_secs(20);

@@ -4,6 +4,7 @@
 //! A configuration that cannot be used changes nothing: the one that runs goes on, and the log says
 //! what is wrong and where. Nothing here stops or restarts work.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, watch};
@@ -45,22 +46,65 @@ impl Reload {
         self.asked.notify_one();
     }
 
+    /// Of a configuration that stays as it is.
+    #[must_use]
+    pub fn fixed(config: &Config) -> Self {
+        let config = config.clone();
+        Self::new(move |_| {
+            let (config, file, origins) = (config.clone(), None, BTreeMap::new());
+            Ok(Loaded { config, file, origins, warnings: Vec::new() })
+        })
+    }
+
     /// What is configured now, with what the store keeps.
     pub(super) async fn now(&self, store: &dyn Store) -> Result<Config, ReloadError> {
-        let kept = store.settings().await?;
+        Ok(self.with(store.settings().await?).await?.config)
+    }
+
+    /// What would be configured, were these keys and values kept.
+    pub async fn with(&self, kept: Vec<(String, String)>) -> Result<Loaded, ReloadError> {
         let read = Arc::clone(&self.read);
         let loaded = tokio::task::spawn_blocking(move || read(kept)).await;
         let loaded = loaded.map_err(|error| ReloadError::Unusable(error.to_string()))?;
-        Ok(loaded.map_err(|error| ReloadError::Unusable(error.to_string()))?.config)
+        Ok(loaded?)
+    }
+
+    /// Keeps a value for a key of the running installation. It has to be one that running engines take
+    /// over.
+    pub async fn set(
+        &self,
+        store: &dyn Store,
+        key: &str,
+        value: &str,
+    ) -> Result<Config, ReloadError> {
+        let before = store.settings().await?;
+        let running = self.with(before.clone()).await?.config;
+        let mut kept: Vec<_> = before.into_iter().filter(|(known, _)| known != key).collect();
+        kept.push((key.to_owned(), value.to_owned()));
+        let read = self.with(kept).await?.config;
+        if reload(&running, &read).waiting.iter().any(|waiting| waiting == key) {
+            return Err(ReloadError::Waits(key.to_owned()));
+        }
+        store.keep_setting(key, Some(value.to_owned())).await?;
+        self.ask();
+        Ok(read)
     }
 }
 
 /// Why a configuration does not count.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ReloadError {
+pub enum ReloadError {
     /// It, or a part of it, cannot be used.
     #[error("{0}")]
     Unusable(String),
+    /// It cannot be read.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A key that running engines cannot take over.
+    #[error(
+        "`{0}` only counts from the start of an engine on: set it in the file or the environment"
+    )]
+    Waits(String),
     /// What the store keeps beside it could not be read.
     #[error(transparent)]
     Db(#[from] DbError),

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::out::Out;
 use super::{Context, Failure, text};
+use crate::app::told::told_of;
 use crate::config::Span;
-use crate::frontier::{TaskFilter, queue_key};
-use crate::model::{Article, ArticleId, ArticleRow, Kind, Near, PastForm, Reference, TaskId, Ts};
+use crate::model::{Article, ArticleId, ArticleRow, Near, PastForm, Reference, Ts};
 use crate::store::{ArticleFilter, Store};
 
 /// Lists and shows what was read
@@ -224,35 +224,6 @@ async fn show(wanted: &str, revision: Option<u32>, context: &Context) -> Result<
             told.iter().map(|one| format!("\n{}", text::told_by(one, now))).collect();
         format!("{}{told}\n\n{}", head(&article), text::plain(&body))
     })
-}
-
-/// All who told of an article: under its own address, and under those that led there.
-async fn told_of(article: &ArticleRow, store: &dyn Store) -> Result<Vec<Reference>, Failure> {
-    let url = feedmill_formats::url::parse(&article.article.url).ok();
-    let rules = store.rules();
-    let filter = TaskFilter {
-        host: url
-            .map(|url| queue_key(&feedmill_formats::url::host(&url), &rules.groups).to_owned()),
-        hash: Some(article.id.head()),
-        limit: usize::MAX,
-        ..TaskFilter::default()
-    };
-    let own = store.list(filter).await?.into_iter().filter(|task| task.kind == Kind::Article);
-    let mut tasks: Vec<TaskId> = own.map(|task| task.id).collect();
-    if !tasks.contains(&article.task_id) {
-        tasks.push(article.task_id);
-    }
-    let mut told = store.references(tasks).await?;
-    // Of an address that others led to, only the first way there is one.
-    let mut seen = Vec::new();
-    told.retain(|one| {
-        let by = (one.source_id.clone(), one.origin, one.channel.clone());
-        !seen.contains(&by) && {
-            seen.push(by);
-            true
-        }
-    });
-    Ok(told)
 }
 
 /// The title and what else is known, each on a line of its own.

@@ -1,7 +1,8 @@
 //! How a source's channels do, in the words that all commands use.
 
 use super::text;
-use crate::model::{Discovery, Health, Status, Ts};
+pub(super) use crate::app::standing::{health, is_disabled};
+use crate::model::{Discovery, Status, Ts};
 use crate::store::ChannelState;
 
 /// Where a channel stands: polled, or why not and since when.
@@ -17,20 +18,6 @@ pub(super) fn state(channel: &ChannelState, now: Ts) -> String {
         Status::Pending if channel.last_fetched_at.is_none() => "new".to_owned(),
         Status::Pending => "polled".to_owned(),
     }
-}
-
-/// Whether it is no longer polled, on its own account.
-pub(super) const fn is_disabled(channel: &ChannelState) -> bool {
-    match channel.status {
-        Status::Dead => true,
-        Status::Pending => channel.disabled_since.is_some(),
-        Status::Fetched | Status::Parked => false,
-    }
-}
-
-/// How it does; nothing is known of what was never asked for.
-pub(super) fn health(channel: &ChannelState) -> Option<Health> {
-    channel.last_fetched_at.map(|_| channel.health)
 }
 
 /// What was wrong with its last document, a line each.
@@ -70,7 +57,7 @@ pub(super) fn searched(search: &Discovery) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Code, Kind, SourceId, Warned};
+    use crate::model::{Code, Health, Kind, SourceId, Warned};
 
     #[test]
     fn a_channel_says_where_it_stands_why_and_since_when() {

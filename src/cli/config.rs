@@ -6,7 +6,8 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{Context, Failure};
-use crate::config::{LoadOptions, Loaded, load, reference, reload, show, show_json};
+use crate::app::Reload;
+use crate::config::{LoadOptions, Loaded, load, reference, show, show_json};
 use crate::metrics::Metrics;
 
 /// Shows, checks and changes the configuration
@@ -87,20 +88,9 @@ async fn with_kept(context: &Context) -> Result<Loaded, Failure> {
 }
 
 async fn set(key: &str, value: &str, context: &Context) -> Result<(), Failure> {
-    let store = context.store().await?;
-    let before = store.settings().await?;
-    let options = |kept| LoadOptions { kept, ..context.load_options() };
-    let running = load(&options(before.clone()))?.config;
-    let mut kept: Vec<_> = before.into_iter().filter(|(known, _)| known != key).collect();
-    kept.push((key.to_owned(), value.to_owned()));
-    let read = load(&options(kept))?.config;
-    if reload(&running, &read).waiting.iter().any(|waiting| waiting == key) {
-        let message = format!(
-            "`{key}` only counts from the start of an engine on: set it in the file or the environment"
-        );
-        return Err(Failure::usage("not_at_run_time", message));
-    }
-    store.keep_setting(key, Some(value.to_owned())).await?;
+    let (store, options) = (context.store().await?, context.load_options());
+    let reload = Reload::new(move |kept| load(&LoadOptions { kept, ..options.clone() }));
+    let read = reload.set(&*store, key, value).await?;
     let told = format!(
         "{key} is {value} from now on; running engines follow within {}, or at SIGHUP",
         read.sources.reload_interval

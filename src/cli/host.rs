@@ -7,9 +7,10 @@ use serde_json::json;
 
 use super::out::{Out, Tone};
 use super::{Context, Failure, text};
-use crate::app::explain::{find_host, host_in, pause};
+use crate::app::explain::pause;
+use crate::app::hosts;
 use crate::config::Span;
-use crate::frontier::{FOREVER, HostFilter, HostPatch, HostState, queue_key};
+use crate::frontier::{FOREVER, HostFilter, HostPatch, HostState};
 use crate::model::{FetchId, Ts};
 use crate::store::{FetchFilter, Store};
 
@@ -139,25 +140,20 @@ impl Block {
     }
 }
 
-/// What an operator names to give orders about: a host that is known, or one that is yet to come.
-async fn name_of(given: &str, store: &dyn Store) -> Result<String, Failure> {
-    match find(given, store).await {
-        Ok(known) => Ok(known.name),
-        Err(unknown) => {
-            let host = host_in(given).filter(|host| host.contains(['.', ':']));
-            host.map(|host| queue_key(&host, &store.rules().groups).to_owned()).ok_or(unknown)
-        }
-    }
-}
-
 /// The host, or group, that a name or an address means.
 pub(super) async fn find(given: &str, store: &dyn Store) -> Result<HostState, Failure> {
-    if let Some(found) = find_host(given, store).await? {
-        return Ok(found);
-    }
-    let message =
-        format!("no host is called `{}`: `feedmill host list` shows them", text::one_line(given));
-    Err(Failure::usage("unknown_host", message))
+    hosts::find(given, store).await?.ok_or_else(|| unknown(given))
+}
+
+/// What an operator names to give orders about: a host that is known, or one that is yet to come.
+async fn name_of(given: &str, store: &dyn Store) -> Result<String, Failure> {
+    hosts::name_of(given, store).await?.ok_or_else(|| unknown(given))
+}
+
+fn unknown(given: &str) -> Failure {
+    let given = text::one_line(given.trim());
+    let message = format!("no host is called `{given}`: `feedmill host list` shows them");
+    Failure::usage("unknown_host", message)
 }
 
 async fn list(args: &List, context: &Context) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
 //! Which addresses a command means: by id, by address, or by what they have in common.
 
-use super::{Failure, host, submit};
+use super::{Failure, host};
 use crate::frontier::{TaskFilter, admit};
-use crate::model::{Code, Kind, Origin, Source, State, Task, TaskId};
+use crate::model::{Code, Kind, NewTask, Origin, Source, State, Task, TaskId};
 use crate::store::Store;
 
 /// What addresses have in common.
@@ -84,7 +84,7 @@ pub(super) async fn named(names: &[String], store: &dyn Store) -> Result<Vec<Tas
 }
 
 async fn at_address(url: &str, store: &dyn Store) -> Result<Vec<Task>, Failure> {
-    let asked = submit::task(url.to_owned(), Kind::Article, None, Source::DEFAULT_PRIORITY);
+    let asked = NewTask::manual(url.to_owned(), Kind::Article, None, Source::DEFAULT_PRIORITY);
     let known = admit(&asked, store.rules()).map_err(|rejected| {
         let message = format!("neither an id nor an address: {}", rejected.reason);
         Failure::usage(rejected.code, message)

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use clap::Subcommand;
-use serde::Serialize;
 use serde_json::json;
 
 use super::out::{Out, Tone};
 use super::{Context, Failure, text};
+use crate::app::sinks::{self, SinkStanding, SinkState};
 use crate::app::{self, deliver};
 use crate::config::{Config, StartAt};
-use crate::model::Ts;
 use crate::store::Store;
-use crate::store::outbox::{DeadLetter, SinkRow, SinkWish, Start};
+use crate::store::outbox::{DeadLetter, SinkWish, Start};
 
 /// Looks at sinks, pauses them, and sends events again
 #[derive(Debug, Subcommand)]
@@ -82,33 +81,14 @@ pub(super) struct Replay {
     after: Option<i64>,
 }
 
-/// A sink with how far it is behind.
-#[derive(Debug, Serialize)]
-struct Told {
-    #[serde(flatten)]
-    row: SinkRow,
-    /// What it is called in the configuration; nothing when it is not there any more.
-    configured: Option<String>,
-    kind: Option<&'static str>,
-    /// Events that it has not.
-    lag_events: i64,
-    /// How long ago the first of them happened.
-    lag_seconds: u64,
-}
-
-impl Told {
-    fn state(&self) -> (Tone, &'static str) {
-        if self.configured.is_none() {
-            (Tone::Careful, "not configured")
-        } else if self.row.paused_at.is_some() {
-            (Tone::Careful, "paused")
-        } else if self.row.last_error.is_some() {
-            (Tone::Bad, "held up")
-        } else if self.row.dead_letters > 0 {
-            (Tone::Careful, "dead letters")
-        } else {
-            (Tone::Good, "ok")
-        }
+/// How a sink does, for people.
+fn state(sink: &SinkStanding) -> (Tone, &'static str) {
+    match sink.state() {
+        SinkState::NotConfigured => (Tone::Careful, "not configured"),
+        SinkState::Paused => (Tone::Careful, "paused"),
+        SinkState::HeldUp => (Tone::Bad, "held up"),
+        SinkState::DeadLetters => (Tone::Careful, "dead letters"),
+        SinkState::Fine => (Tone::Good, "ok"),
     }
 }
 
@@ -120,7 +100,7 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
     let store = context.store().await?;
     match command {
         Command::List => {
-            let sinks = told(&*store, &config, context.clock.now()).await?;
+            let sinks = sinks::sinks(&*store, &config, context.clock.now()).await?;
             context.out.emit(&json!({ "sinks": sinks }), |out| table(&sinks, out))
         }
         Command::Show { name, limit } => {
@@ -164,47 +144,12 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
     }
 }
 
-/// All sinks: those that ever ran, and those that are configured.
-async fn told(store: &dyn Store, config: &Config, now: Ts) -> Result<Vec<Told>, Failure> {
-    let mut rows = store.sinks().await?;
-    let named: Vec<(String, &String)> =
-        config.sinks.keys().map(|name| (app::cursor_name(config, name), name)).collect();
-    for (key, _) in &named {
-        if !rows.iter().any(|row| row.name == *key) {
-            rows.push(SinkRow {
-                name: key.clone(),
-                cursor: Default::default(),
-                paused_at: None,
-                held_by: None,
-                delivered: 0,
-                last_error: None,
-                updated_at: now,
-                dead_letters: 0,
-            });
-        }
-    }
-    let mut all = Vec::new();
-    for row in rows {
-        let ends = store.log_ends(row.cursor.seq).await?;
-        let name = named.iter().find(|(key, _)| *key == row.name).map(|(_, name)| *name);
-        all.push(Told {
-            configured: name.cloned(),
-            kind: name.and_then(|name| config.sinks.get(name)).map(|sink| sink.target.kind()),
-            lag_events: ends.last.saturating_sub(row.cursor.seq).max(0),
-            lag_seconds: ends.next_at.map_or(0, |at| now.since(at).as_secs()),
-            row,
-        });
-    }
-    all.sort_by(|a, b| a.row.name.cmp(&b.row.name));
-    Ok(all)
-}
-
-fn table(sinks: &[Told], out: &Out) -> String {
+fn table(sinks: &[SinkStanding], out: &Out) -> String {
     if sinks.is_empty() {
         return "no sinks: a section [sinks.NAME] in the configuration makes one".to_owned();
     }
     let rows = sinks.iter().map(|sink| {
-        let (tone, state) = sink.state();
+        let (tone, state) = state(sink);
         [
             sink.row.name.clone(),
             sink.kind.unwrap_or("-").to_owned(),
@@ -219,7 +164,7 @@ fn table(sinks: &[Told], out: &Out) -> String {
     out.table(head, rows.collect())
 }
 
-fn behind(sink: &Told) -> String {
+fn behind(sink: &SinkStanding) -> String {
     match sink.lag_events {
         0 => "0".to_owned(),
         events => format!("{events} ({} s)", sink.lag_seconds),
@@ -234,7 +179,7 @@ async fn show(
     context: &Context,
 ) -> Result<(), Failure> {
     let key = known(name, store, config).await?;
-    let sinks = told(store, config, context.clock.now()).await?;
+    let sinks = sinks::sinks(store, config, context.clock.now()).await?;
     let Some(sink) = sinks.into_iter().find(|sink| sink.row.name == key) else {
         return Err(unknown(name));
     };
@@ -283,22 +228,13 @@ async fn wish(
     context: &Context,
 ) -> Result<(), Failure> {
     let key = known(name, store, config).await?;
-    if store.wish(&key, wish).await? == 0 {
-        // It never ran: it can be paused or placed all the same.
-        let start = if let SinkWish::Replay(start) = wish { start } else { Start::Beginning };
-        store.open_sink(&key, start).await?;
-        store.wish(&key, wish).await?;
-    }
+    sinks::wish(&key, wish, store).await?;
     context.out.emit(&json!({ "sink": key }), |_| format!("sink {key} {words}"))
 }
 
 /// What the store calls the sink that somebody means.
 async fn known(name: &str, store: &dyn Store, config: &Config) -> Result<String, Failure> {
-    if config.sinks.contains_key(name) {
-        return Ok(app::cursor_name(config, name));
-    }
-    let rows = store.sinks().await?;
-    rows.into_iter().find(|row| row.name == name).map(|row| row.name).ok_or_else(|| unknown(name))
+    sinks::key(name, store, config).await?.ok_or_else(|| unknown(name))
 }
 
 fn unknown(name: &str) -> Failure {

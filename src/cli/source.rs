@@ -18,6 +18,7 @@ use feedmill_formats::url::Url;
 use serde_json::json;
 
 use super::{Context, Failure, text};
+use crate::app::edit;
 use crate::config::{Config, Span};
 use crate::fetch::Guard;
 use crate::model::{Kind, NewSource, PollPolicy, Polling, RefetchPolicy, Source, SourceChange};
@@ -274,24 +275,12 @@ fn channels(source: &Source) -> String {
     told.join(", ")
 }
 
-/// Articles that are taken back in one transaction.
-const WITHDRAWN_AT_ONCE: usize = 500;
-
 async fn remove(name: &str, articles: bool, yes: bool, context: &Context) -> Result<(), Failure> {
     let store = context.store().await?;
     let (source, _) = store.source(name).await?;
     let what = if articles { " and its articles" } else { "" };
     context.out.confirm(yes, &format!("Forget {}{what}", text::one_line(&source.spec.name)))?;
-    let mut withdrawn = 0;
-    if articles {
-        loop {
-            match store.withdraw(name, WITHDRAWN_AT_ONCE).await? {
-                0 => break,
-                gone => withdrawn += gone,
-            }
-        }
-    }
-    let source = store.remove_source(name).await?;
+    let (source, withdrawn) = edit::remove(&*store, name, articles).await?;
     let told = match articles {
         true => format!("{} taken back", text::count(withdrawn, "article")),
         false => "its articles stay".to_owned(),

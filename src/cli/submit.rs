@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::meter::Line as Meter;
 use super::{Context, Failure, text};
 use crate::frontier::{Rejected, SubmitReport};
-use crate::model::{Kind, NewTask, Origin, Source, SourceId};
+use crate::model::{Kind, NewTask, Source};
 
 /// Addresses that go to the store at once.
 const BATCH: usize = 2_000;
@@ -163,7 +163,7 @@ async fn take(
             break;
         }
         let urls = batch.iter().map(|(_, url)| url.clone());
-        let tasks = urls.map(|url| task(url, kind, source, priority)).collect();
+        let tasks = urls.map(|url| NewTask::manual(url, kind, source, priority)).collect();
         let done = store.submit(tasks).await?;
         let turned_away = report.add(done, &batch);
         if let Some((path, file)) = &mut rejects {
@@ -233,28 +233,6 @@ fn write(file: &mut impl Write, rejects: &[Reject]) -> io::Result<()> {
         writeln!(file, "{line}\t{code}\t{reason}\t{url}")?;
     }
     Ok(())
-}
-
-/// An address on its way, as an operator hands it in.
-pub(super) fn task(
-    url: String,
-    kind: Kind,
-    source: Option<SourceId>,
-    base_priority: u8,
-) -> NewTask {
-    let origin = Origin::Manual;
-    NewTask {
-        url,
-        kind,
-        origin,
-        source,
-        base_priority,
-        depth: 0,
-        redirects: 0,
-        parent: None,
-        not_before: None,
-        refetch: None,
-    }
 }
 
 impl Report {

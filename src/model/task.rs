@@ -233,6 +233,32 @@ pub struct NewTask {
     pub refetch: Option<Refetch>,
 }
 
+impl NewTask {
+    /// An address on its way, as an operator hands it in.
+    #[must_use]
+    pub const fn manual(
+        url: String,
+        kind: Kind,
+        source: Option<SourceId>,
+        base_priority: u8,
+    ) -> Self {
+        let (origin, parent, not_before, refetch) = (Origin::Manual, None, None, None);
+        let (depth, redirects) = (0, 0);
+        Self {
+            url,
+            kind,
+            origin,
+            source,
+            base_priority,
+            depth,
+            redirects,
+            parent,
+            not_before,
+            refetch,
+        }
+    }
+}
+
 /// An address in the frontier.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Task {

@@ -5,13 +5,10 @@ use serde_json::{Value, json};
 
 use super::super::{Context, Failure};
 use super::{Polls, access, selectors};
+use crate::app::edit::change;
 use crate::fetch::Guard;
-use crate::model::{Access, IngestionMode, Kind, NewSource, Source, SourceChange};
+use crate::model::{Access, IngestionMode, Kind, NewSource};
 use crate::sources::{SpecError, check, fields, guess_kind};
-use crate::store::{SourceError, Store};
-
-/// How often a change is made up again when somebody else was faster.
-const TRIES: usize = 5;
 
 /// What can be said about a source.
 #[derive(Debug, clap::Args)]
@@ -191,25 +188,6 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     };
     let source = change(&*context.store().await?, &args.source, edit).await?;
     context.out.done(&source, &format!("{} is changed", source.spec.name))
-}
-
-/// Makes a change up of what a source is and writes it, again when somebody else was faster.
-pub(super) async fn change(
-    store: &dyn Store,
-    name: &str,
-    edit: impl Fn(&mut NewSource) -> Result<(), SpecError>,
-) -> Result<Source, Failure> {
-    let mut tries = 0;
-    loop {
-        let (source, _) = store.source(name).await?;
-        let mut now = source.spec.clone();
-        edit(&mut now)?;
-        let whole = SourceChange::Whole { was: Box::new(source.spec), now: Box::new(now) };
-        match store.respecify(&source.uuid, whole).await {
-            Err(SourceError::Changed(_)) if tries < TRIES => tries += 1,
-            done => return Ok(done?),
-        }
-    }
 }
 
 fn add(spec: &mut NewSource, added: &[String]) -> Result<(), SpecError> {

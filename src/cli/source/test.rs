@@ -1,11 +1,8 @@
 //! `feedmill source test`: what selectors gain and lose on a source's last pages, before they are kept.
 
-use std::collections::BTreeSet;
-
-use feedmill_formats::article::{self, Selectors};
+use feedmill_formats::article::Selectors;
 use feedmill_formats::charset::{self, Markup};
-use feedmill_formats::{decode, url as web};
-use serde::Serialize;
+use feedmill_formats::url as web;
 use serde_json::{Value, json};
 
 use super::super::document::Document;
@@ -14,17 +11,12 @@ use super::super::{Context, Failure, text};
 use super::selectors;
 use crate::app;
 use crate::app::replay::{Changes, is_nothing};
-use crate::archive::Reader;
+use crate::app::shelf::{Compared, Page, Shelf, compare};
 use crate::config::Config;
-use crate::frontier::{Order, Sort, TaskFilter};
-use crate::handle;
-use crate::model::{Ask, Kind, Known, Source, Task, UrlHash};
+use crate::frontier::TaskFilter;
+use crate::model::{Kind, Source, UrlHash};
 use crate::store::{SourceError, Store};
 
-/// Pages that are looked at for one that is kept, at the most.
-const LOOK_BACK: usize = 10;
-/// Fields of an article that nobody would compare by eye.
-const LEFT_OUT: [&str; 4] = ["html", "content_hash", "simhash", "confidence"];
 /// How much of a value is shown.
 const SHOWN: usize = 48;
 
@@ -62,31 +54,6 @@ enum Of {
     Page(web::Url, Option<Source>),
 }
 
-/// A page, and what is known besides it.
-struct Page {
-    url: String,
-    html: String,
-    known: Known,
-}
-
-/// A field that is different.
-#[derive(Debug, Serialize)]
-struct Pair {
-    field: String,
-    before: Value,
-    after: Value,
-}
-
-/// A page under both.
-#[derive(Debug, Serialize)]
-struct Compared {
-    url: String,
-    /// What the body was found by, or why there is no article.
-    before: String,
-    after: String,
-    fields: Vec<Pair>,
-}
-
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let config = context.load()?.config;
     let store = context.store().await?;
@@ -104,11 +71,16 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         let message = "there are no selectors to test: give some, such as --body '.story'";
         return Err(Failure::usage("no_selectors", message));
     }
-    let shelf = Shelf { store: &*store, archive: app::reader(&config)?, config: &config };
+    let (archive, max_decoded) = (app::reader(&config)?, config.fetch.max_decoded.as_len());
+    let shelf = Shelf { store: &*store, archive: &archive, max_decoded };
     let pages = match &of {
         Of::Source(source) => shelf.last_pages(source, usize::from(args.pages)).await?,
-        Of::Page(url, _) => vec![shelf.page(url, context).await?],
+        Of::Page(url, _) => vec![page(&shelf, url, &config, context).await?],
     };
+    if pages.is_empty() {
+        let message = "no page of it is in the archive: give the address of one instead";
+        return Err(Failure::failed("no_pages", message));
+    }
     let mut changes = Changes::default();
     let compared: Vec<Compared> =
         pages.iter().map(|page| compare(page, &before, &after, &mut changes)).collect();
@@ -152,105 +124,29 @@ async fn resolve(of: &str, store: &dyn Store) -> Result<Of, Failure> {
     Ok(Of::Page(url, near))
 }
 
-/// Where pages are taken from.
-struct Shelf<'a> {
-    store: &'a dyn Store,
-    archive: Reader,
-    config: &'a Config,
-}
-
-impl Shelf<'_> {
-    /// The last pages of a source that are kept.
-    async fn last_pages(&self, source: &Source, wanted: usize) -> Result<Vec<Page>, Failure> {
-        let filter = TaskFilter {
-            kind: Some(Kind::Article),
-            source: Some(source.uuid.clone()),
-            order: Order { sort: Sort::Fetched, descending: true },
-            limit: wanted * LOOK_BACK,
-            ..TaskFilter::default()
-        };
-        let mut found = Vec::new();
-        for task in self.store.list(filter).await? {
-            if found.len() == wanted {
-                break;
-            }
-            found.extend(self.kept(&task).await?);
-        }
-        if found.is_empty() {
-            let message = "no page of it is in the archive: give the address of one instead";
-            return Err(Failure::failed("no_pages", message));
-        }
-        Ok(found)
-    }
-
-    /// A page from the archive, or else as it is served now.
-    async fn page(&self, url: &web::Url, context: &Context) -> Result<Page, Failure> {
-        let hash = UrlHash::of(&web::key(url, &app::key_rules(self.config)));
-        let filter = TaskFilter {
-            kind: Some(Kind::Article),
-            hash: Some(hash.head()),
-            limit: 1,
-            ..TaskFilter::default()
-        };
-        if let Some(task) = self.store.list(filter).await?.first()
-            && let Some(page) = self.kept(task).await?
-        {
-            return Ok(page);
-        }
-        let document = Document::of(url.as_str(), Kind::Article, context).await?;
-        let text = charset::decode(&document.body, document.content_type.as_deref(), Markup::Html);
-        let known = self.known(hash, &document.base).await?;
-        Ok(Page { url: document.base, html: text.text.into_owned(), known })
-    }
-
-    /// The last form of a page, when it is in the archive.
-    async fn kept(&self, task: &Task) -> Result<Option<Page>, Failure> {
-        let fetches = self.store.fetches(task.id, LOOK_BACK).await?;
-        for fetch in fetches.iter().filter(|fetch| fetch.status == Some(200)) {
-            let Some(raw) = &fetch.raw else { continue };
-            let Ok(stored) = self.archive.stored(raw).await else { continue };
-            let coding = stored.head.get("content-encoding");
-            let limit = self.config.fetch.max_decoded.as_len();
-            let Ok(body) = decode::capped(&stored.body, coding, limit) else { continue };
-            let html = charset::decode(&body, stored.head.get("content-type"), Markup::Html);
-            let known = self.known(task.url_hash, &fetch.url).await?;
-            return Ok(Some(Page { url: fetch.url.clone(), html: html.text.into_owned(), known }));
-        }
-        Ok(None)
-    }
-
-    async fn known(&self, hash: UrlHash, url: &str) -> Result<Known, Failure> {
-        let frame_of = web::parse(url).ok().map(|url| web::host(&url));
-        Ok(self.store.lookup(Ask { evidence: Some(hash), frame_of, ..Ask::default() }).await?)
-    }
-}
-
-/// Reads a page under both, and counts what is different.
-fn compare(page: &Page, before: &Selectors, after: &Selectors, changes: &mut Changes) -> Compared {
-    let read = |selectors| {
-        let evidence = handle::evidence(&page.known, Some(selectors));
-        match article::extract(&page.html, &page.url, &evidence) {
-            Ok(found) => (format!("by {}", found.method), json!(found)),
-            Err(error) => (format!("no article: {error}"), json!({})),
-        }
+/// A page from the archive, or else as it is served now.
+async fn page(
+    shelf: &Shelf<'_>,
+    url: &web::Url,
+    config: &Config,
+    context: &Context,
+) -> Result<Page, Failure> {
+    let hash = UrlHash::of(&web::key(url, &app::key_rules(config)));
+    let filter = TaskFilter {
+        kind: Some(Kind::Article),
+        hash: Some(hash.head()),
+        limit: 1,
+        ..TaskFilter::default()
     };
-    let ((before, mut old), (after, mut new)) = (read(before), read(after));
-    for side in [&mut old, &mut new] {
-        side.as_object_mut().into_iter().for_each(|side| {
-            side.retain(|name, _| !LEFT_OUT.contains(&name.as_str()));
-        });
+    if let Some(task) = shelf.store.list(filter).await?.first()
+        && let Some(page) = shelf.kept(task).await?
+    {
+        return Ok(page);
     }
-    changes.compare(&old, &new);
-    let names = [&old, &new].map(|side| side.as_object().into_iter().flat_map(|side| side.keys()));
-    let names: BTreeSet<&String> = names.into_iter().flatten().collect();
-    let get = |side: &Value, name: &String| side.get(name).cloned().unwrap_or_default();
-    let pairs = names.into_iter().map(|name| Pair {
-        field: name.clone(),
-        before: get(&old, name),
-        after: get(&new, name),
-    });
-    let fields = pairs.filter(|pair| pair.before != pair.after).collect();
-    Compared { url: page.url.clone(), before, after, fields }
+    let document = Document::of(url.as_str(), Kind::Article, context).await?;
+    let text = charset::decode(&document.body, document.content_type.as_deref(), Markup::Html);
+    let known = shelf.known(hash, &document.base).await?;
+    Ok(Page { url: document.base, html: text.text.into_owned(), known })
 }
 
 /// Every page with what is different side by side, and the sum.
