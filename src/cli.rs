@@ -5,6 +5,7 @@
 //! machines; everything else goes to standard error. The exit code is 0 when it worked, 1 when it
 //! did not, 2 when the command line or the configuration has to change first.
 
+mod api;
 mod article;
 mod backup;
 mod channel;
@@ -42,6 +43,7 @@ mod source;
 mod submit;
 mod sweep;
 mod text;
+mod token;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -141,6 +143,10 @@ enum Command {
     Move(move_::Args),
     Doctor(doctor::Args),
     Disk(disk::Args),
+    #[command(subcommand)]
+    Token(token::Command),
+    #[command(subcommand)]
+    Api(api::Command),
     Completions(completions::Args),
 }
 
@@ -214,6 +220,8 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Move(args) => move_::run(args, context).await,
         Command::Doctor(_) => doctor::run(context).await,
         Command::Disk(_) => disk::run(context),
+        Command::Token(command) => token::run(command, context).await,
+        Command::Api(command) => api::run(command, context),
         Command::Completions(args) => completions::run(args, context),
     }
 }

@@ -5,6 +5,7 @@
 //! reads the environment or the file again, and nothing here opens a database or a socket.
 
 mod aliases;
+mod api;
 mod budget;
 mod error;
 mod feeds;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::model::{Secret, SecretUrl};
 pub use aliases::{ALIASES, Convert};
+pub use api::Api;
 pub use budget::Budget;
 pub use error::{ConfigError, Origin, Problem};
 pub use feeds::{Dedup, Feed, UrlEquality};
@@ -46,7 +48,7 @@ pub use profile::Profile;
 pub use reference::reference;
 pub use reload::{Reloaded, reload};
 pub use schedule::{Backoff, OnPermanent, OnThreshold, Policy, Schedule};
-pub use show::{show, show_json};
+pub use show::{show, show_json, values};
 pub use sinks::{EsLayout, EsMode, Redaction, Sink, SinkFilter, SinkRedact, StartAt, Target};
 pub use spider::{External, Spider};
 pub use telling::{Format, Level, Log, Messages, Trace};
@@ -85,6 +87,7 @@ pub struct Config {
     /// Who gets the events: one section `[sinks.NAME]` for each sink. Sinks named in a file replace
     /// the default one; a bare `[sinks]` means none at all.
     pub sinks: BTreeMap<String, Sink>,
+    pub api: Api,
     pub log: Log,
     pub trace: Trace,
 }
@@ -333,6 +336,7 @@ impl Default for Config {
             archive: Archive::default(),
             retention: Retention::default(),
             sinks: BTreeMap::from([("ndjson".to_owned(), ndjson)]),
+            api: Api::default(),
             log: Log::default(),
             trace: Trace::default(),
         }

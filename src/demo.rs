@@ -4,6 +4,7 @@
 //! engine follows them, on a clock on which hours pass in seconds.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use feedmill_newsroom::{Newsroom, Publisher, Setup};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{self, AppError, Mode, Progress, RunOptions, Snapshot};
+use crate::api::{self, ApiError, Listening};
+use crate::app::{self, AppError, Mode, Progress, Reload, RunOptions, Snapshot};
 use crate::clock::Clock;
 use crate::config::{Config, Policy, Span};
 use crate::db::DbError;
@@ -52,6 +54,9 @@ pub enum DemoError {
     /// The engine could not run.
     #[error(transparent)]
     App(#[from] AppError),
+    /// The dashboard could not be shown.
+    #[error(transparent)]
+    Api(#[from] ApiError),
     /// The newsroom could not listen.
     #[error("cannot start the newsroom on loopback: {0}")]
     Newsroom(#[from] std::io::Error),
@@ -75,6 +80,8 @@ pub struct Watch {
     pub simulated: Duration,
     /// What the engine has done.
     pub progress: Snapshot,
+    /// Where the dashboard is.
+    pub dashboard: SocketAddr,
 }
 
 /// What was gathered, beside the truth.
@@ -161,6 +168,8 @@ pub async fn run(
 
     let progress = Arc::new(Progress::default());
     let engine_stop = CancellationToken::new();
+    let api = listen(&config, &clock, &engine_stop).await?;
+    let dashboard = api.address();
     let engine = app::run(
         &config,
         &clock,
@@ -172,7 +181,8 @@ pub async fn run(
         loop {
             let now = clock.now();
             let published = newsroom.published_count(now.ms());
-            watch(&Watch { published, simulated: now.since(start), progress: progress.snapshot() });
+            let (simulated, progress) = (now.since(start), progress.snapshot());
+            watch(&Watch { published, simulated, progress, dashboard });
             let told = stop.is_cancelled();
             let late = !options.keep && began.elapsed() >= options.limit;
             let all = !options.keep && now > end && found_all(&*store, published).await;
@@ -186,7 +196,7 @@ pub async fn run(
             }
         }
     };
-    let (ran, ()) = tokio::join!(engine, director);
+    let (ran, (), ()) = tokio::join!(engine, director, api.run());
     ran?;
     let mut report = compare(&newsroom, &*store, &config, start, clock.now()).await?;
     report.seconds = began.elapsed().as_secs_f64();
@@ -194,6 +204,23 @@ pub async fn run(
     store.close().await;
     newsroom.stop().await;
     Ok(report)
+}
+
+/// The HTTP server, where it usually is, or anywhere when that place is taken.
+async fn listen(
+    config: &Config,
+    clock: &Clock,
+    stop: &CancellationToken,
+) -> Result<Listening, DemoError> {
+    let mut config = config.clone();
+    let again = Reload::fixed(&config);
+    match api::listen(&config, clock, again.clone(), stop.clone()).await {
+        Err(ApiError::Listen { .. }) => {
+            config.api.listen.set_port(0);
+            Ok(api::listen(&config, clock, again, stop.clone()).await?)
+        }
+        listening => Ok(listening?),
+    }
 }
 
 async fn found_all(store: &dyn Store, published: usize) -> bool {

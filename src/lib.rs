@@ -11,7 +11,7 @@
 //! 7. [`store`] makes the outcome true in one transaction and writes the log of events.
 //! 8. [`sinks`] hand the log on, each at its own pace.
 //!
-//! [`app`] puts the parts together, [`cli`] is how people reach them.
+//! [`app`] puts the parts together, [`cli`] is how people reach them, [`api`] how programs do.
 
 pub mod model;
 
@@ -28,6 +28,7 @@ pub mod store;
 
 pub mod sinks;
 
+pub mod api;
 pub mod app;
 pub mod cli;
 pub mod demo;

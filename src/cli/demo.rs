@@ -71,6 +71,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let mut signals = Signals::listen()?;
     let shown = demo::run(&options, stop.clone(), |watch| {
+        if ticks == 0 {
+            context.out.note(&format!("the dashboard is at http://{}/", watch.dashboard));
+        }
         let message = format!(
             "{:>6} simulated, {} published; {}",
             human(watch.simulated),
@@ -150,6 +153,7 @@ fn verdict(wrong: u64, what: &str) -> String {
 impl From<DemoError> for Failure {
     fn from(error: DemoError) -> Self {
         match error {
+            DemoError::Api(inner) => inner.into(),
             DemoError::App(inner) => inner.into(),
             DemoError::Source(inner) => SourceError::into(inner),
             DemoError::Db(inner) => inner.into(),

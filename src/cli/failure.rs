@@ -2,9 +2,11 @@
 
 use clap::error::ErrorKind;
 
-use crate::app::AppError;
+use crate::api::ApiError;
 use crate::app::carry::CarryError;
+use crate::app::edit::EditError;
 use crate::app::raw::RawError;
+use crate::app::{AppError, ReloadError};
 use crate::archive::ArchiveError;
 use crate::config::ConfigError;
 use crate::db::DbError;
@@ -52,6 +54,12 @@ impl From<AppError> for Failure {
     }
 }
 
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        Self::failed(error.code(), error.to_string())
+    }
+}
+
 impl From<CarryError> for Failure {
     fn from(error: CarryError) -> Self {
         Self::failed(error.code(), error.to_string())
@@ -92,6 +100,26 @@ impl From<SourceError> for Failure {
 impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Self {
         Self::usage(error.code(), error.to_string())
+    }
+}
+
+impl From<ReloadError> for Failure {
+    fn from(error: ReloadError) -> Self {
+        match error {
+            ReloadError::Config(error) => error.into(),
+            ReloadError::Db(error) => error.into(),
+            ReloadError::Waits(_) => Self::usage("not_at_run_time", error.to_string()),
+            ReloadError::Unusable(message) => Self::failed("config", message),
+        }
+    }
+}
+
+impl From<EditError> for Failure {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Spec(error) => error.into(),
+            EditError::Source(error) => error.into(),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{Context, Failure, text};
+use crate::api::{self, Listening};
 use crate::app::{self, Mode, Progress, Reload, RunOptions, Snapshot};
 use crate::config::{Config, LoadOptions, Loaded, load};
 use crate::model::Lane;
@@ -17,9 +18,33 @@ use crate::model::Lane;
 /// The first SIGINT (Ctrl-C) or SIGTERM finishes what is in flight, the second one ends at once.
 /// SIGHUP reads the configuration again.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  feedmill run
+  feedmill run --roles api
+  feedmill run --roles fetch,sink --lanes page,media")]
 pub(super) struct Args {
+    /// Does only these: fetch (ask publishers), sink (hand events on), api (serve HTTP) [default: all]
+    ///
+    /// With api alone it works beside an engine, also on the same directory.
+    #[arg(long, value_delimiter = ',', value_name = "ROLE,…")]
+    roles: Vec<Role>,
     #[command(flatten)]
     pub(super) lanes: Lanes,
+}
+
+/// A part of what `run` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Role {
+    Fetch,
+    Sink,
+    Api,
+}
+
+impl Args {
+    fn has(&self, role: Role) -> bool {
+        self.roles.is_empty() || self.roles.contains(&role)
+    }
 }
 
 /// Which part of the work to do.
@@ -42,8 +67,37 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let level = loaded.config.log.level;
     let engine = Engine::new(context);
     context.log(&loaded, level, Some(&engine.line));
-    let options = RunOptions { mode: Mode::Forever, lanes: args.lanes.chosen() };
-    let snapshot = engine.run(&loaded.config, options).await?;
+    let mut config = loaded.config.clone();
+    if !args.has(Role::Sink) {
+        config.sinks.clear();
+    }
+    let lanes = if args.has(Role::Fetch) { args.lanes.chosen() } else { Vec::new() };
+    let stop = CancellationToken::new();
+    let api = match args.has(Role::Api) {
+        true => Some(engine.listen(&loaded.config, &stop).await?),
+        false => None,
+    };
+    if let Some(api) = &api {
+        context.out.note(&format!("the dashboard and the API are at http://{}/", api.address()));
+    }
+    if !args.has(Role::Fetch) && !args.has(Role::Sink) {
+        return engine.serve(api, stop).await;
+    }
+    let options = RunOptions { mode: Mode::Forever, lanes };
+    let working = engine.run_beside(&config, options, stop.clone());
+    let serving = async {
+        if let Some(api) = api {
+            api.run().await;
+        }
+    };
+    let working = async {
+        let done = working.await;
+        // Whatever ended the engine ends the server.
+        stop.cancel();
+        done
+    };
+    let (snapshot, ()) = tokio::join!(working, serving);
+    let snapshot = snapshot?;
     context.out.done(&snapshot, &summary(&snapshot))
 }
 
@@ -83,16 +137,58 @@ impl<'a> Engine<'a> {
         Self { context, line: progress_line(context) }
     }
 
+    fn reload(&self) -> Reload {
+        let read = self.context.load_options();
+        Reload::new(move |kept| load(&LoadOptions { kept, ..read.clone() }))
+    }
+
+    /// Listens for those who want to look.
+    async fn listen(
+        &self,
+        config: &Config,
+        stop: &CancellationToken,
+    ) -> Result<Listening, Failure> {
+        Ok(api::listen(config, &self.context.clock, self.reload(), stop.clone()).await?)
+    }
+
+    /// Serves HTTP and does nothing else, until a signal says to stop.
+    async fn serve(&self, api: Option<Listening>, stop: CancellationToken) -> Result<(), Failure> {
+        let Some(api) = api else { return Ok(()) };
+        let mut signals = Signals::listen()?;
+        let serving = api.run();
+        tokio::pin!(serving);
+        loop {
+            tokio::select! {
+                () = &mut serving => return Ok(()),
+                () = signals.next() => {
+                    if stop.is_cancelled() {
+                        return Err(Failure::failed("stopped", "stopped at once"));
+                    }
+                    stop.cancel();
+                }
+            }
+        }
+    }
+
     /// Runs until the work is done or a signal says to stop.
     pub(super) async fn run(
         &self,
         config: &Config,
         options: RunOptions,
     ) -> Result<Snapshot, Failure> {
-        let (stop, progress) = (CancellationToken::new(), Arc::new(Progress::default()));
+        self.run_beside(config, options, CancellationToken::new()).await
+    }
+
+    /// The same, and stops others with it.
+    async fn run_beside(
+        &self,
+        config: &Config,
+        options: RunOptions,
+        stop: CancellationToken,
+    ) -> Result<Snapshot, Failure> {
+        let progress = Arc::new(Progress::default());
         let (mut signals, mut hangups) = (Signals::listen()?, listen(SignalKind::hangup())?);
-        let read = self.context.load_options();
-        let reload = Reload::new(move |kept| load(&LoadOptions { kept, ..read.clone() }));
+        let reload = self.reload();
         let clock = &self.context.clock;
         let (stopping, watched) = (stop.clone(), Arc::clone(&progress));
         let engine =

@@ -34,6 +34,7 @@ pub fn reload(running: &Config, read: &Config) -> Reloaded {
     config.archive.clone_from(&running.archive);
     config.retention = Retention { min_free: read.retention.min_free, ..running.retention.clone() };
     config.sinks.clone_from(&running.sinks);
+    config.api.clone_from(&running.api);
     config.log.clone_from(&running.log);
     config.trace.clone_from(&running.trace);
     Reloaded { changed: differing(running, &config), waiting: differing(&config, read), config }

@@ -37,6 +37,17 @@ pub fn show_json(loaded: &Loaded) -> serde_json::Value {
     })
 }
 
+/// Every value with its key, and what it was set by; secrets are hidden.
+pub fn values(loaded: &Loaded) -> Vec<(String, serde_json::Value, String)> {
+    let one = |(path, value): (String, Value)| {
+        let origin = loaded.origins.get(&path).map(origin_json);
+        let origin = origin.as_ref().and_then(|origin| origin.get("from")?.as_str());
+        let origin = origin.unwrap_or("default").to_owned();
+        (path, json!(value), origin)
+    };
+    leaves(&loaded.config).into_iter().map(one).collect()
+}
+
 fn origin_json(origin: &Origin) -> serde_json::Value {
     match origin {
         Origin::Default => json!({ "from": "default" }),

@@ -11,7 +11,7 @@ use crate::model::KindPattern;
 
 use super::error::{Origin, Problem};
 use super::{
-    Archive, Config, Feed, Fetch, Retry, Robots, Schedule, Secret, SecretUrl, Size, Sources, Span,
+    Api, Archive, Config, Feed, Fetch, Retry, Robots, Schedule, Secret, SecretUrl, Size, Sources, Span,
     Target, Trace,
 };
 
@@ -44,6 +44,7 @@ pub fn validate(config: &Config) -> Vec<Problem> {
     found.archive(&config.archive);
     found.sinks(config);
     found.trace(&config.trace);
+    found.api(&config.api);
     found.0
 }
 
@@ -63,6 +64,31 @@ pub fn check_proxy(proxy: &SecretUrl) -> Result<(), &'static str> {
 struct Found(Vec<Problem>);
 
 impl Found {
+    fn api(&mut self, api: &Api) {
+        let is_web = |text: &str| {
+            Url::parse(text).is_ok_and(|url| {
+                matches!(url.scheme(), "http" | "https") && url.has_host() && url.query().is_none()
+            })
+        };
+        for (key, url) in [("api.public_url", &api.public_url), ("api.hub", &api.hub)] {
+            if !url.is_empty() && !is_web(url) {
+                self.refuse(key, "must be an address such as \"https://news.example.org\"");
+            }
+        }
+        let is_origin = |text: &str| {
+            Url::parse(text)
+                .is_ok_and(|url| is_web(text) && url.origin().ascii_serialization() == text)
+        };
+        if !api.cors_origins.iter().all(|origin| is_origin(origin)) {
+            let message = "must be origins such as \"https://app.example.org\", without a path";
+            self.refuse("api.cors_origins", message);
+        }
+        self.within("api.max_connections", api.max_connections, 1..=100_000);
+        if api.max_body.as_bytes() == 0 {
+            self.refuse("api.max_body", "must be more than 0");
+        }
+    }
+
     fn refuse(&mut self, key: &str, message: impl Into<String>) {
         let (key, message) = (key.to_owned(), message.into());
         self.0.push(Problem::Refused { key, origin: Origin::Default, message });

@@ -15,7 +15,9 @@ use serde_json::Value;
 const RANKS: &[&[&str]] = &[
     &["main"],
     &["cli"],
-    &["app", "demo"],
+    &["demo"],
+    &["api"],
+    &["app"],
     &["sources", "fetch", "sinks"],
     &["frontier", "schedule", "archive", "handle", "store"],
     &["db", "model", "clock", "config", "metrics", "progress", "telemetry"],
@@ -25,7 +27,6 @@ const RANKS: &[&[&str]] = &[
 const BESIDE: &[(&str, &str)] = &[
     ("config", "db"),
     ("config", "model"),
-    ("demo", "app"),
     ("handle", "schedule"),
     ("store", "frontier"),
     ("clock", "model"),

@@ -20,6 +20,7 @@ pub(crate) fn binary() -> Command {
     for name in [
         "FEEDMILL_TEST_ELASTICSEARCH",
         "FEEDMILL_TEST_EVENTS",
+        "FEEDMILL_TEST_FEEDPARSER",
         "FEEDMILL_TEST_NATS",
         "FEEDMILL_TEST_POSTGRES",
         "FEEDMILL_TEST_PROMETHEUS",

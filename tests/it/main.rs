@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod api;
 mod architecture;
 mod archive;
 mod articles;

@@ -1,0 +1,162 @@
+//! Who I am, what is set, what was changed by whom, and why things are as they are.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Api;
+use super::asked::{Asked, At, Body, Lines, Nothing};
+use super::guard::Who;
+use super::listing::{Page, Wanted, cut, place, told};
+use super::problem::Problem;
+use super::views::{AuditView, TokenView};
+use crate::config::values;
+use crate::store::gate::{self, AuditRow};
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(me))
+        .routes(routes!(config))
+        .routes(routes!(set, unset))
+        .routes(routes!(audit))
+        .routes(routes!(tokens))
+}
+
+/// Who asks.
+#[derive(Debug, Serialize, ToSchema)]
+struct Me {
+    /// The name of the token, or `local` when none is needed.
+    name: String,
+    /// read, write or admin.
+    scope: String,
+    /// Whether nobody needs a token.
+    open: bool,
+}
+
+/// Tells who asks, and what that may do
+#[utoipa::path(get, path = "/me", tag = "admin", responses((status = 200, body = Me)))]
+async fn me(Extension(who): Extension<Who>, _: Asked<Nothing>) -> Json<Me> {
+    Json(Me { name: who.name, scope: who.scope.to_string(), open: who.open })
+}
+
+/// A setting.
+#[derive(Debug, Serialize, ToSchema)]
+struct Setting {
+    key: String,
+    /// Text, a number, a truth or a list; secrets are hidden.
+    value: serde_json::Value,
+    /// default, profile, file, env, flag or store (set through the API or `config set`).
+    origin: String,
+}
+
+/// What is set.
+#[derive(Debug, Serialize, ToSchema)]
+struct Settings {
+    values: Vec<Setting>,
+}
+
+/// Shows what is set, and by what; secrets are hidden
+#[utoipa::path(get, path = "/config", tag = "admin", responses((status = 200, body = Settings)))]
+async fn config(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Settings>, Problem> {
+    let loaded = api.reload.with(api.store.settings().await?).await?;
+    let values = values_of(&loaded);
+    Ok(Json(Settings { values }))
+}
+
+fn values_of(loaded: &crate::config::Loaded) -> Vec<Setting> {
+    values(loaded).into_iter().map(|(key, value, origin)| Setting { key, value, origin }).collect()
+}
+
+/// The value of a setting, as in the environment.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct NewValue {
+    value: String,
+}
+
+/// A setting that was changed.
+#[derive(Debug, Serialize, ToSchema)]
+struct Changed {
+    key: String,
+    value: String,
+}
+
+/// Changes a setting of the running installation; engines take it over within `sources.reload_interval`
+#[utoipa::path(put, path = "/config/{key}", tag = "admin", params(("key" = String, Path,)),
+    request_body = NewValue, responses((status = 200, body = Changed)))]
+async fn set(
+    State(api): State<Api>,
+    At(key): At<String>,
+    _: Asked<Nothing>,
+    Body(NewValue { value }): Body<NewValue>,
+) -> Result<Json<Changed>, Problem> {
+    api.reload.set(&*api.store, &key, &value).await?;
+    Ok(Json(Changed { key, value }))
+}
+
+/// Forgets what was changed
+#[utoipa::path(delete, path = "/config/{key}", tag = "admin", params(("key" = String, Path,)),
+    responses((status = 204, description = "File, environment and defaults count again"),
+        (status = 404, body = Problem, content_type = "application/problem+json",
+            description = "It was not changed")))]
+async fn unset(
+    State(api): State<Api>,
+    At(key): At<String>,
+    _: Asked<Nothing>,
+) -> Result<StatusCode, Problem> {
+    match api.store.keep_setting(&key, None).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(Problem::not_found("not_set", "it was not set at run time")),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Part {
+    /// 1 to 1000, 50 when nothing is said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+/// Lists what was changed through the API, and by whom, newest first
+#[utoipa::path(get, path = "/audit", tag = "admin", params(Part),
+    responses((status = 200, body = Page<AuditView>)))]
+async fn audit(
+    State(api): State<Api>,
+    lines: Lines,
+    Asked(Part { limit, cursor }): Asked<Part>,
+) -> Result<Response, Problem> {
+    let read = move |cursor: Option<String>, limit| {
+        let api = api.clone();
+        async move {
+            let before = place(cursor.as_deref())?;
+            let rows = gate::audit(&*api.store, before, limit + 1).await?;
+            Ok(cut(rows, limit, |row: &AuditRow| told(row.id), AuditView::from))
+        }
+    };
+    Wanted { lines, limit, cursor }.answer(read).await
+}
+
+/// Lists who may use the API; tokens are made and revoked by `feedmill token`
+#[utoipa::path(get, path = "/tokens", tag = "admin", responses((status = 200, body = Page<TokenView>)))]
+async fn tokens(
+    State(api): State<Api>,
+    lines: Lines,
+    _: Asked<Nothing>,
+) -> Result<Response, Problem> {
+    let read = move |_, _| {
+        let api = api.clone();
+        async move {
+            let rows = gate::tokens(&*api.store).await?;
+            Ok(Page { items: rows.into_iter().map(TokenView::from).collect(), next: None })
+        }
+    };
+    Wanted { lines, limit: None, cursor: None }.answer(read).await
+}

@@ -1,0 +1,238 @@
+//! `/events`: what happened, in the order of the log, and as it happens.
+//!
+//! A place in the log (`seq`) is all that whoever follows it has to remember: nothing is missed and
+//! nothing comes twice, however often a connection breaks.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, stream};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Api;
+use super::asked::{Asked, Lines};
+use super::listing::{Page, Wanted, lines_of, place, told};
+use super::problem::Problem;
+use super::views::EventView;
+use crate::db::DbError;
+use crate::model::{Event, EventKind, KindPattern, SourceId, Ts};
+use crate::store::browse::sources::by_ids;
+use crate::store::{EventFilter, Store};
+
+/// Events that are read at once for whoever follows.
+const STRETCH: usize = 500;
+/// Something is said at least so often, so that whoever follows knows that it is heard.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(follow))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ListEvents {
+    /// After this place of the log.
+    after: Option<i64>,
+    /// Of these kinds, with commas between: `article.new`, `entry.*`.
+    kinds: Option<String>,
+    /// Of the source with this name or id.
+    source: Option<String>,
+    /// At or after this time.
+    #[param(value_type = Option<String>, format = DateTime)]
+    since: Option<Ts>,
+    /// The last ones instead of the first ones.
+    latest: Option<bool>,
+    /// Goes on with what happens; only as lines.
+    follow: Option<bool>,
+    /// 1 to 1000, 50 when nothing is said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+async fn filter(
+    store: &dyn Store,
+    kinds: Option<&str>,
+    source: Option<&str>,
+) -> Result<EventFilter, Problem> {
+    let patterns = kinds.unwrap_or_default().split(',').map(str::trim);
+    let patterns = patterns.filter(|one| !one.is_empty()).map(|one| {
+        one.parse::<KindPattern>().map_err(|error| Problem::parameter("kinds", error.to_string()))
+    });
+    let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
+    let wanted = |kind: &&EventKind| patterns.iter().any(|pattern| pattern.fits(**kind));
+    let source = match source {
+        Some(name) => Some(store.source(name).await?.0.id),
+        None => None,
+    };
+    let kinds = EventKind::ALL.iter().filter(wanted).copied().collect();
+    Ok(EventFilter { kinds, source, ..EventFilter::default() })
+}
+
+async fn viewed(store: &dyn Store, events: Vec<Event>) -> Result<Vec<EventView>, DbError> {
+    let ids: Vec<SourceId> = events.iter().filter_map(|event| event.source).collect();
+    let sources = match ids.is_empty() {
+        true => HashMap::new(),
+        false => by_ids(store, &ids).await?,
+    };
+    let view = |event: Event| {
+        let source = event.source.and_then(|id| sources.get(&id));
+        EventView::of(event, source.map(|source| source.uuid.clone()))
+    };
+    Ok(events.into_iter().map(view).collect())
+}
+
+/// Lists events in the order of the log
+#[utoipa::path(get, path = "/events", tag = "events", params(ListEvents),
+    responses((status = 200, body = Page<EventView>), (status = 404, body = Problem,
+        content_type = "application/problem+json", description = "There is no such source")))]
+async fn list(
+    State(api): State<Api>,
+    lines: Lines,
+    Asked(asked): Asked<ListEvents>,
+) -> Result<Response, Problem> {
+    let mut filter = filter(&*api.store, asked.kinds.as_deref(), asked.source.as_deref()).await?;
+    filter.since = asked.since;
+    let after = asked.after.unwrap_or(0).max(0);
+    if asked.latest == Some(true) {
+        let limit = asked.limit.unwrap_or(50).clamp(1, 1_000);
+        let events = api.store.events(EventFilter { after, latest: true, limit, ..filter }).await?;
+        let items = viewed(&*api.store, events).await?;
+        if lines.0 {
+            let text = lines_of(&items).unwrap_or_default();
+            return Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response());
+        }
+        return Ok(Json(Page { items, next: None }).into_response());
+    }
+    if asked.follow == Some(true) {
+        if !lines.0 {
+            let message = "goes with Accept: application/x-ndjson; /events/stream is for browsers";
+            return Err(Problem::parameter("follow", message));
+        }
+        let from = place::<i64>(asked.cursor.as_deref())?.unwrap_or(after);
+        let text = |event: &EventView| lines_of(std::slice::from_ref(event)).unwrap_or_default();
+        let body = Body::from_stream(following(api, filter, from, text, Bytes::from_static(b"\n")));
+        return Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response());
+    }
+    let read = move |cursor: Option<String>, limit| {
+        let (api, filter) = (api.clone(), filter.clone());
+        async move {
+            let after = place::<i64>(cursor.as_deref())?.unwrap_or(after);
+            let mut events =
+                api.store.events(EventFilter { after, limit: limit + 1, ..filter }).await?;
+            let more = events.len() > limit;
+            events.truncate(limit);
+            let next = events.last().filter(|_| more).map(|event| told(event.seq));
+            Ok(Page { items: viewed(&*api.store, events).await?, next })
+        }
+    };
+    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.answer(read).await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Follow {
+    /// After this place of the log; `Last-Event-ID` says the same. Without either, from now on.
+    after: Option<i64>,
+    /// Of these kinds, with commas between: `article.new`, `entry.*`.
+    kinds: Option<String>,
+    /// Of the source with this name or id.
+    source: Option<String>,
+}
+
+/// Tells events as they happen, as server-sent events
+#[utoipa::path(get, path = "/events/stream", tag = "events",
+    params(Follow, ("Last-Event-ID" = Option<i64>, Header, description = "The last place that was heard of")),
+    responses((status = 200, body = String, content_type = "text/event-stream",
+            description = "`id` is the place, `event` the kind, `data` the event"),
+        (status = 404, body = Problem, content_type = "application/problem+json",
+            description = "There is no such source")))]
+async fn follow(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    Asked(asked): Asked<Follow>,
+) -> Result<Response, Problem> {
+    let filter = filter(&*api.store, asked.kinds.as_deref(), asked.source.as_deref()).await?;
+    let last = match headers.get("last-event-id") {
+        Some(said) => {
+            let place = said.to_str().ok().and_then(|said| said.trim().parse::<i64>().ok());
+            let message = "is no place of the log";
+            Some(place.ok_or_else(|| Problem::parameter("Last-Event-ID", message))?)
+        }
+        None => None,
+    };
+    let from = match last.or(asked.after) {
+        Some(place) => place.max(0),
+        None => api.store.log_ends(i64::MAX).await?.last,
+    };
+    let text = |event: &EventView| {
+        let data = serde_json::to_string(event).unwrap_or_default();
+        Bytes::from(format!("id: {}\nevent: {}\ndata: {data}\n\n", event.seq, event.kind))
+    };
+    let body =
+        Body::from_stream(following(api, filter, from, text, Bytes::from_static(b": ping\n\n")));
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+    ];
+    Ok((headers, body).into_response())
+}
+
+/// What happens from a place on, until nobody listens or the server stops.
+fn following(
+    api: Api,
+    filter: EventFilter,
+    from: i64,
+    text: impl Fn(&EventView) -> Bytes + Send + 'static,
+    heartbeat: Bytes,
+) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+    let log = api.log.subscribe();
+    // Something is said at once, so that whoever follows knows that it is heard.
+    let first = Some(heartbeat.clone());
+    stream::unfold((api, log, from, first, text), move |(api, mut log, from, first, text)| {
+        let (filter, heartbeat) = (filter.clone(), heartbeat.clone());
+        async move {
+            if let Some(first) = first {
+                return Some((Ok(first), (api, log, from, None, text)));
+            }
+            loop {
+                if api.stop.is_cancelled() {
+                    return None;
+                }
+                log.mark_unchanged();
+                let wanted = EventFilter { after: from, limit: STRETCH, ..filter.clone() };
+                let found = match api.store.events(wanted).await {
+                    Ok(events) => viewed(&*api.store, events).await,
+                    Err(error) => Err(error),
+                };
+                match found {
+                    Ok(events) => {
+                        if let Some(last) = events.last().map(|event| event.seq) {
+                            let said: Vec<u8> = events.iter().flat_map(&text).collect();
+                            return Some((Ok(said.into()), (api, log, last, None, text)));
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "events cannot be told now"),
+                }
+                tokio::select! {
+                    () = api.stop.cancelled() => return None,
+                    _ = log.changed() => {}
+                    () = tokio::time::sleep(HEARTBEAT) => {
+                        return Some((Ok(heartbeat), (api, log, from, None, text)));
+                    }
+                }
+            }
+        }
+    })
+}

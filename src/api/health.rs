@@ -1,0 +1,103 @@
+//! Whether it lives, whether it can work, and what it says about itself.
+
+use std::sync::LazyLock;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::asked::{Asked, Nothing};
+use super::problem::Problem;
+use super::{Api, openapi};
+use crate::db::free_bytes;
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(document))
+}
+
+/// That it lives.
+#[derive(Debug, Serialize, ToSchema)]
+struct Alive {
+    status: String,
+}
+
+/// Whether the process lives
+#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, body = Alive)))]
+async fn healthz(_: Asked<Nothing>) -> Json<Alive> {
+    Json(Alive { status: "ok".to_owned() })
+}
+
+/// Something that is needed.
+#[derive(Debug, Serialize, ToSchema)]
+struct Check {
+    name: String,
+    ok: bool,
+    detail: String,
+}
+
+/// Whether it can work.
+#[derive(Debug, Serialize, ToSchema)]
+struct Ready {
+    ready: bool,
+    checks: Vec<Check>,
+}
+
+/// Whether it can work: database, disk, and whether an engine runs beside it
+#[utoipa::path(get, path = "/readyz", tag = "health",
+    responses((status = 200, body = Ready), (status = 503, body = Ready,
+        description = "Something that is needed is missing")))]
+async fn readyz(State(api): State<Api>, _: Asked<Nothing>) -> Response {
+    let checks = vec![database(&api).await, disk(&api), engine(&api).await];
+    // Looking needs no engine: it is told, and that is all.
+    let ready = checks.iter().all(|check| check.ok || check.name == "engine");
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(Ready { ready, checks })).into_response()
+}
+
+fn check(name: &str, outcome: Result<String, String>) -> Check {
+    let ok = outcome.is_ok();
+    let detail = outcome.unwrap_or_else(|detail| detail);
+    Check { name: name.to_owned(), ok, detail }
+}
+
+async fn database(api: &Api) -> Check {
+    let asked = api.store.log_ends(0).await;
+    let told = asked.map(|ends| format!("the log ends at {}", ends.last));
+    check("database", told.map_err(|error| error.to_string()))
+}
+
+fn disk(api: &Api) -> Check {
+    let wanted = api.config.retention.min_free.as_bytes();
+    check(
+        "disk",
+        match free_bytes(&api.config.data_dir) {
+            Ok(free) if free >= wanted => Ok(format!("{} MB are free", free / 1_000_000)),
+            Ok(free) => Err(format!("only {} MB are free", free / 1_000_000)),
+            Err(error) => Err(error.to_string()),
+        },
+    )
+}
+
+async fn engine(api: &Api) -> Check {
+    check(
+        "engine",
+        match api.store.engines().await {
+            Ok(1..) => Ok("an engine runs".to_owned()),
+            Ok(0) => Err("no engine runs: `feedmill run` starts one".to_owned()),
+            Err(error) => Err(error.to_string()),
+        },
+    )
+}
+
+/// What this API is, as OpenAPI
+#[utoipa::path(get, path = "/openapi.json", tag = "health",
+    responses((status = 200, body = Object, content_type = "application/json")))]
+async fn document(_: Asked<Nothing>) -> Result<Response, Problem> {
+    static SAID: LazyLock<String> = LazyLock::new(openapi);
+    Ok(([(header::CONTENT_TYPE, "application/json")], SAID.as_str()).into_response())
+}

@@ -1,0 +1,150 @@
+//! Lists, a page at a time or all of it as lines of JSON.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures_util::stream;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::asked::Lines;
+use super::problem::Problem;
+
+/// Items of a page when nothing is said.
+const USUAL: usize = 50;
+/// Items of a page at the most.
+const MOST: usize = 1_000;
+/// Items that are read at once while all are written out.
+const STRETCH: usize = 500;
+
+/// A part of a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Page<T> {
+    /// What is in it. It may be short, or empty, while there is a next one.
+    pub(super) items: Vec<T>,
+    /// The `cursor` of the next part; null at the end.
+    pub(super) next: Option<String>,
+}
+
+/// A place in a list as it is told. Whoever gets it need not know what is in it.
+#[expect(clippy::needless_pass_by_value, reason = "places are small, and made for this")]
+pub(super) fn told(place: impl ToString) -> String {
+    URL_SAFE_NO_PAD.encode(place.to_string())
+}
+
+/// The place that was told.
+pub(super) fn place<T: FromStr>(cursor: Option<&str>) -> Result<Option<T>, Problem> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    let text = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|text| String::from_utf8(text).ok());
+    let place = text.filter(|text| !text.contains('\0')).and_then(|text| text.parse().ok());
+    let message = "is no place in this list: use what the page before told as next";
+    place.map(Some).ok_or_else(|| Problem::parameter("cursor", message))
+}
+
+/// The first so many of what was read with one more than that.
+pub(super) fn cut<T, V>(
+    mut rows: Vec<T>,
+    limit: usize,
+    place: impl Fn(&T) -> String,
+    view: impl Fn(T) -> V,
+) -> Page<V> {
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| more).map(place);
+    Page { items: rows.into_iter().map(view).collect(), next }
+}
+
+/// Which part of a list is wanted, and how.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) lines: Lines,
+    pub(super) limit: Option<usize>,
+    pub(super) cursor: Option<String>,
+}
+
+impl Wanted {
+    fn checked(&self) -> Result<Option<usize>, Problem> {
+        match self.limit {
+            Some(limit) if !(1..=MOST).contains(&limit) && !self.lines.0 => {
+                Err(Problem::parameter("limit", format!("must be from 1 to {MOST}")))
+            }
+            Some(0) => Err(Problem::parameter("limit", "must be 1 or more")),
+            limit => Ok(limit),
+        }
+    }
+
+    /// Answers with what `read` reads: a page, or all pages as lines.
+    pub(super) async fn answer<T, F, R>(self, read: F) -> Result<Response, Problem>
+    where
+        T: Serialize + Send + 'static,
+        F: Fn(Option<String>, usize) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Page<T>, Problem>> + Send + 'static,
+    {
+        let limit = self.checked()?;
+        if !self.lines.0 {
+            let page = read(self.cursor, limit.unwrap_or(USUAL)).await?;
+            return Ok(Json(page).into_response());
+        }
+        let left = limit.unwrap_or(usize::MAX);
+        // The first part is read before the answer begins: what is wrong with it is a status.
+        let first = read(self.cursor, left.min(STRETCH)).await?;
+        let read = Arc::new(read);
+        let lines = stream::try_unfold((Some(first), left), move |(page, left)| {
+            let read = Arc::clone(&read);
+            async move {
+                let Some(page) = page else { return Ok(None) };
+                let text = lines_of(&page.items)?;
+                let left = left.saturating_sub(page.items.len());
+                let next = match page.next.filter(|_| left > 0) {
+                    Some(next) => {
+                        let broken = |problem: Problem| {
+                            std::io::Error::other(format!("status {}", problem.status()))
+                        };
+                        Some(read(Some(next), left.min(STRETCH)).await.map_err(broken)?)
+                    }
+                    None => None,
+                };
+                Ok::<_, std::io::Error>(Some((text, (next, left))))
+            }
+        });
+        let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+        Ok((kind, Body::from_stream(lines)).into_response())
+    }
+}
+
+/// A line of JSON for each.
+pub(super) fn lines_of<T: Serialize>(items: &[T]) -> Result<Bytes, std::io::Error> {
+    let mut text = Vec::new();
+    for item in items {
+        serde_json::to_writer(&mut text, item)?;
+        text.push(b'\n');
+    }
+    Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_a_place_that_we_told_is_a_place() {
+        for bad in ["", "!", "YQ", "AA"] {
+            assert!(place::<i64>(Some(bad)).is_err(), "{bad}");
+        }
+        assert_eq!(place::<i64>(None).unwrap(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_reads_back(number: i64) {
+            prop_assert_eq!(place::<i64>(Some(&told(number))).unwrap(), Some(number));
+        }
+    }
+}

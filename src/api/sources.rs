@@ -1,0 +1,264 @@
+//! `/sources`: the publishers that are followed.
+
+mod edit;
+mod lists;
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) use edit::again;
+
+use super::asked::{Asked, At, Lines, Nothing};
+use super::listing::{Page, Wanted, cut, place, told};
+use super::problem::Problem;
+use super::views::{DiscoveryView, FeedView, SourceView, word};
+use super::{Api, articles, entries};
+use crate::app::standing::{Group, standing};
+use crate::db::DbError;
+use crate::frontier::TaskFilter;
+use crate::model::{Ask, Code, Discovery, IngestionMode, Kind, Source, SourceId};
+use crate::store::Store;
+use crate::store::browse::sources::{Channel, ChannelQuery, SourceQuery, channels, sources};
+
+pub(super) fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list, edit::create))
+        .routes(routes!(standings))
+        .routes(routes!(lists::export))
+        .routes(routes!(lists::import))
+        .routes(routes!(edit::discover))
+        .routes(routes!(show, edit::change, edit::remove))
+        .routes(routes!(edit::enable))
+        .routes(routes!(edit::disable))
+        .routes(routes!(edit::refetch))
+        .routes(routes!(edit::test))
+        .routes(routes!(its_entries))
+        .routes(routes!(its_articles))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ListSources {
+    /// With this in name or home page.
+    q: Option<String>,
+    category: Option<String>,
+    tag: Option<String>,
+    /// Followed, or not.
+    enabled: Option<bool>,
+    /// feed, spider or both.
+    #[param(value_type = Option<String>)]
+    mode: Option<IngestionMode>,
+    /// name, created, -name or -created.
+    sort: Option<String>,
+    /// 1 to 1000, 50 when nothing is said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+impl ListSources {
+    fn query(&self) -> Result<SourceQuery, Problem> {
+        let (by_age, descending) = match self.sort.as_deref() {
+            None | Some("name") => (false, false),
+            Some("-name") => (false, true),
+            Some("created") => (true, false),
+            Some("-created") => (true, true),
+            Some(_) => {
+                return Err(Problem::parameter("sort", "is name, created, -name or -created"));
+            }
+        };
+        Ok(SourceQuery {
+            search: self.q.clone(),
+            category: self.category.clone(),
+            tag: self.tag.clone(),
+            enabled: self.enabled,
+            mode: self.mode,
+            by_age,
+            descending,
+            ..SourceQuery::default()
+        })
+    }
+}
+
+/// Lists sources
+#[utoipa::path(get, path = "/sources", tag = "sources", params(ListSources),
+    responses((status = 200, body = Page<SourceView>)))]
+async fn list(
+    State(api): State<Api>,
+    lines: Lines,
+    Asked(asked): Asked<ListSources>,
+) -> Result<Response, Problem> {
+    let query = asked.query()?;
+    let wanted = Wanted { lines, limit: asked.limit, cursor: asked.cursor };
+    let read = move |cursor: Option<String>, limit| {
+        let (api, query) = (api.clone(), query.clone());
+        async move {
+            let after = place::<String>(cursor.as_deref())?;
+            let query = SourceQuery { after, limit: limit + 1, ..query };
+            let found = sources(&*api.store, &query).await?;
+            let by_age = query.by_age;
+            let behind = |source: &Source| match by_age {
+                true => told(source.id.0),
+                false => told(&source.spec.name),
+            };
+            let Page { items: shown, next } = cut(found, limit, behind, |source| source);
+            let (own, searches) = around(&*api.store, &shown).await?;
+            let items = shown.iter().map(|source| {
+                let own = own.get(&source.id).map_or(&[][..], Vec::as_slice);
+                SourceView::of(source, own, searches.get(&source.id))
+            });
+            Ok(Page { items: items.collect(), next })
+        }
+    };
+    wanted.answer(read).await
+}
+
+type Own = HashMap<SourceId, Vec<Channel>>;
+type Searches = HashMap<SourceId, Discovery>;
+
+/// The channels of sources, and the searches of those that have none.
+async fn around(store: &dyn Store, of: &[Source]) -> Result<(Own, Searches), DbError> {
+    let mut own = Own::new();
+    if of.is_empty() {
+        return Ok((own, Searches::new()));
+    }
+    let query = ChannelQuery {
+        sources: of.iter().map(|source| source.id).collect(),
+        limit: usize::MAX,
+        ..ChannelQuery::default()
+    };
+    for channel in channels(store, &query).await? {
+        own.entry(channel.state.source).or_default().push(channel);
+    }
+    let mut searches = Searches::new();
+    for source in of.iter().filter(|source| source.enabled() && !own.contains_key(&source.id)) {
+        let ask = Ask { discovery: Some(source.id), ..Ask::default() };
+        searches.extend(store.lookup(ask).await?.discovery.map(|search| (source.id, search)));
+    }
+    Ok((own, searches))
+}
+
+/// A source with its channels.
+async fn viewed(store: &dyn Store, source: &Source) -> Result<SourceView, DbError> {
+    let (mut own, searches) = around(store, std::slice::from_ref(source)).await?;
+    let own = own.remove(&source.id).unwrap_or_default();
+    Ok(SourceView::of(source, &own, searches.get(&source.id)))
+}
+
+/// A source with all that is known of it.
+#[derive(Debug, Serialize, ToSchema)]
+struct SourceDetail {
+    #[serde(flatten)]
+    source: SourceView,
+    /// Its feeds, sitemaps and pages that are polled.
+    channels_detail: Vec<FeedView>,
+    /// The search for its channels.
+    discovery: Option<DiscoveryView>,
+    /// Pages of it that were turned away.
+    rejected: u64,
+    /// Pages that were walked to find articles.
+    walked: u64,
+}
+
+/// Shows a source by its id or name
+#[utoipa::path(get, path = "/sources/{id}", tag = "sources", params(("id" = String, Path,)),
+    responses((status = 200, body = SourceDetail), (status = 404, body = Problem,
+        content_type = "application/problem+json", description = "There is no such source")))]
+async fn show(
+    State(api): State<Api>,
+    At(name): At<String>,
+    _: Asked<Nothing>,
+) -> Result<Json<SourceDetail>, Problem> {
+    Ok(Json(detail(&*api.store, &name).await?))
+}
+
+async fn detail(store: &dyn Store, name: &str) -> Result<SourceDetail, Problem> {
+    let (source, _) = store.source(name).await?;
+    let query =
+        ChannelQuery { sources: vec![source.id], limit: usize::MAX, ..ChannelQuery::default() };
+    let own = channels(store, &query).await?;
+    let ask = Ask { discovery: Some(source.id), ..Ask::default() };
+    let search = store.lookup(ask).await?.discovery;
+    let count = |kind, code| TaskFilter {
+        source: Some(source.uuid.clone()),
+        kind: Some(kind),
+        code,
+        ..TaskFilter::default()
+    };
+    let rejected = store.count(count(Kind::Article, Some(Code::Rejected))).await?;
+    let walked = store.count(count(Kind::Listing, None)).await?;
+    Ok(SourceDetail {
+        source: SourceView::of(&source, &own, search.as_ref()),
+        channels_detail: own.into_iter().map(FeedView::from).collect(),
+        discovery: search.as_ref().map(DiscoveryView::from),
+        rejected,
+        walked,
+    })
+}
+
+/// Sources by how they do.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct Standings {
+    sources: usize,
+    /// By standing: failing, blocked, late, `never_fetched`, disabled, healthy.
+    counts: std::collections::BTreeMap<String, usize>,
+}
+
+/// Counts sources by how they do
+#[utoipa::path(get, path = "/sources/standings", tag = "sources",
+    responses((status = 200, body = Standings)))]
+async fn standings(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Standings>, Problem> {
+    let counted = async {
+        let store = &*api.store;
+        let (sources, channels) = (store.sources().await?, store.channels().await?);
+        let mut own: HashMap<SourceId, Vec<_>> = HashMap::new();
+        for channel in &channels {
+            own.entry(channel.source).or_default().push(channel);
+        }
+        let mut counts: std::collections::BTreeMap<_, _> =
+            Group::ALL.iter().map(|group| (word(*group), 0)).collect();
+        for source in &sources {
+            let own = own.get(&source.id).map_or(&[][..], Vec::as_slice);
+            *counts.entry(word(standing(source, own, None).group)).or_default() += 1;
+        }
+        Ok::<_, DbError>(Standings { sources: sources.len(), counts })
+    };
+    Ok(Json(api.memo.standings.get((), counted).await?))
+}
+
+/// Lists the entries of a source's feeds, newest first
+#[utoipa::path(get, path = "/sources/{id}/entries", tag = "sources",
+    params(("id" = String, Path,), entries::Since),
+    responses((status = 200, body = Page<super::views::EntryView>), (status = 404, body = Problem,
+        content_type = "application/problem+json", description = "There is no such source")))]
+async fn its_entries(
+    State(api): State<Api>,
+    lines: Lines,
+    At(name): At<String>,
+    Asked(asked): Asked<entries::Since>,
+) -> Result<Response, Problem> {
+    let (source, _) = api.store.source(&name).await?;
+    entries::answer(api, lines, asked, None, Some(source.id)).await
+}
+
+/// Lists the articles of a source, newest first
+#[utoipa::path(get, path = "/sources/{id}/articles", tag = "sources",
+    params(("id" = String, Path,), entries::Since),
+    responses((status = 200, body = Page<super::views::ArticleView>), (status = 404, body = Problem,
+        content_type = "application/problem+json", description = "There is no such source")))]
+async fn its_articles(
+    State(api): State<Api>,
+    lines: Lines,
+    At(name): At<String>,
+    Asked(asked): Asked<entries::Since>,
+) -> Result<Response, Problem> {
+    articles::of_source(api, lines, name, asked).await
+}

@@ -1,0 +1,145 @@
+//! Who may do what, over every operation that the document names.
+
+use feedmill::config::Config;
+use feedmill::store::gate::{self, Scope};
+use serde_json::Value;
+
+use super::{Server, token};
+use crate::kill::binary;
+use crate::support::World;
+
+/// Every operation with the scope that it needs; nothing for those that everybody may use.
+fn operations() -> Vec<(String, String, Option<Scope>)> {
+    let said: Value = serde_json::from_str(&feedmill::api::openapi()).unwrap();
+    let mut all = Vec::new();
+    for (path, item) in said["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let scope = operation["security"][0]["token"][0].as_str();
+            let scope = scope.map(|scope| scope.parse().unwrap());
+            // Nobody has these ids, so that nothing happens to anybody.
+            let path = path.replace('{', "").replace('}', "");
+            all.push((method.to_uppercase(), path, scope));
+        }
+    }
+    assert!(all.len() > 50, "{}", all.len());
+    all
+}
+
+fn closed(config: &mut Config) {
+    config.api.open_on_loopback = false;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_wants_its_scope() {
+    let world = World::new(1, 1).await;
+    let server = Server::start(&world, closed).await;
+    let mut tokens = Vec::new();
+    for (seed, scope) in (1..).zip(Scope::ALL) {
+        tokens.push((*scope, token(&world, scope.as_str(), *scope, seed).await));
+    }
+    for (method, path, needed) in operations() {
+        if path.ends_with("/stream") {
+            continue;
+        }
+        let without = server.ask(&method, &path, &[], "").await;
+        let Some(needed) = needed else {
+            assert!(without.status < 400, "{method} {path}: {}", without.status);
+            continue;
+        };
+        assert_eq!(without.status, 401, "{method} {path}");
+        assert_eq!(without.header("www-authenticate"), Some("Bearer"));
+        for (scope, token) in &tokens {
+            let bearer = format!("Bearer {token}");
+            let status = server.ask(&method, &path, &[("authorization", &bearer)], "").await.status;
+            match *scope >= needed {
+                true => {
+                    assert!(!matches!(status, 401 | 403), "{method} {path} as {scope}: {status}")
+                }
+                false => assert_eq!(status, 403, "{method} {path} as {scope}"),
+            }
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_good_until_it_is_revoked_and_only_as_it_is() {
+    let world = World::new(1, 1).await;
+    let server = Server::start(&world, closed).await;
+    let token = token(&world, "dash", Scope::Read, 7).await;
+    let ask =
+        async |sent: &str| server.ask("GET", "/api/v1/me", &[("authorization", sent)], "").await;
+    let good = ask(&format!("Bearer {token}")).await;
+    assert_eq!(good.json(), serde_json::json!({"name": "dash", "scope": "read", "open": false}));
+    assert_eq!(ask(&format!("bearer {token}")).await.status, 200);
+    let last = if token.ends_with('0') { '1' } else { '0' };
+    let forged = format!("{}{last}", &token[..token.len() - 1]);
+    for bad in [
+        format!("Bearer {forged}"),
+        format!("Basic {token}"),
+        token.clone(),
+        "Bearer fm_".into(),
+        "Bearer ".into(),
+    ] {
+        assert_eq!(ask(&bad).await.status, 401, "{bad}");
+    }
+    assert!(gate::tokens(&*world.store).await.unwrap()[0].used_at.is_some());
+    assert!(gate::revoke(&*world.store, "dash").await.unwrap());
+    assert_eq!(ask(&format!("Bearer {token}")).await.status, 401);
+    // It is nowhere to be read, neither in the store nor through the API.
+    let file = std::fs::read(world.config.database_path()).unwrap();
+    assert!(!file.windows(token.len()).any(|part| part == token.as_bytes()));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_others_reach_needs_a_token_and_a_port_of_its_own() {
+    let world = World::new(1, 1).await;
+    let dir = world.config.data_dir.display().to_string();
+    let run = |listen: &str| {
+        let set = format!("api.listen={listen}");
+        let arguments = ["run", "--roles", "api", "--data-dir", &dir, "--set", &set, "--json"];
+        let output = binary().args(arguments).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap() + &String::from_utf8(output.stdout).unwrap()
+    };
+    let open = run("0.0.0.0:0");
+    assert!(open.contains("no_token") && open.contains("feedmill token create"), "{open}");
+    let server = Server::start(&world, |_| {}).await;
+    let taken = run(&server.address.to_string());
+    assert!(taken.contains("cannot_listen") && taken.contains("api.listen"), "{taken}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_made_listed_revoked_and_audited_by_command() {
+    let world = World::new(1, 1).await;
+    let dir = world.config.data_dir.display().to_string();
+    let run = |arguments: &[&str]| {
+        let output =
+            binary().args(arguments).args(["--data-dir", &dir, "--json"]).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default()
+    };
+    let made = run(&["token", "create", "dash", "--scope", "write"]);
+    let token = made["token"].as_str().unwrap().to_owned();
+    assert!(token.starts_with("fm_") && token.len() == 67, "{made}");
+    assert_ne!(run(&["token", "create", "other", "--scope", "read"])["token"], token.as_str());
+    assert!(run(&["token", "create", "dash", "--scope", "read"])["token"].is_null());
+    let listed = run(&["token", "list"]);
+    assert_eq!(listed["tokens"][0]["name"], "dash");
+    assert!(!listed.to_string().contains(&token));
+
+    let server = Server::start(&world, closed).await;
+    let bearer = format!("Bearer {token}");
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let answer = server
+        .ask("POST", "/api/v1/frontier/submit", &headers, r#"{"url":"https://a.example/"}"#)
+        .await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let book = run(&["token", "audit"]);
+    assert_eq!(book["audit"][0]["who"], "dash", "{book}");
+    assert_eq!(book["audit"][0]["path"], "/api/v1/frontier/submit");
+    assert_eq!(run(&["token", "revoke", "dash"])["revoked"], "dash");
+    assert_eq!(server.ask("GET", "/api/v1/me", &headers, "").await.status, 401);
+    server.stop().await;
+}
