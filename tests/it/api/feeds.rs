@@ -51,7 +51,7 @@ async fn all_articles_are_in_the_pages_of_every_feed() {
                 server.get(back.strip_prefix(&format!("http://{}", server.address)).unwrap()).await;
             let before = &pages[pages.len() - 2].1;
             let titles = |answer: &Answer| {
-                let read = read(&answer);
+                let read = read(answer);
                 read.entries.iter().map(|entry| entry.link.clone()).collect::<Vec<_>>()
             };
             assert_eq!(titles(&back), titles(before), "{name}");
