@@ -11,8 +11,8 @@ use crate::model::KindPattern;
 
 use super::error::{Origin, Problem};
 use super::{
-    Api, Archive, Config, Feed, Fetch, Retry, Robots, Schedule, Secret, SecretUrl, Size, Sources, Span,
-    Target, Trace,
+    Api, Archive, Config, Feed, Fetch, Retry, Robots, Schedule, Secret, SecretUrl, Size, Sources,
+    Span, Target, Trace,
 };
 
 /// All that is wrong; empty when the configuration can be used.
