@@ -2,6 +2,7 @@
 // would refuse.
 
 import { api } from "./api.js";
+import { setClock } from "./format.js";
 
 const SCOPES = ["read", "write", "admin"];
 
@@ -9,6 +10,7 @@ export const session = { me: null };
 
 export async function whoami(quiet = false) {
   session.me = await api.get("/me", null, { quiet });
+  setClock(session.me.at, session.me.rate);
   return session.me;
 }
 

@@ -104,7 +104,8 @@ export function sourceForm(source, save, { readonly = false } = {}) {
   node.append(h("h3", null, "How it is asked"));
   const agent = h("input", { name: "user_agent", value: source.access?.user_agent ?? "", placeholder: "the house's", disabled: readonly });
   fields.push({ name: "user_agent", form: TEXT, field: agent, before: agent.value });
-  const others = Object.keys(source.access ?? {}).filter((key) => key !== "user_agent");
+  const set = (value) => (value && typeof value === "object" ? Object.keys(value).length > 0 : Boolean(value));
+  const others = Object.entries(source.access ?? {}).filter(([key, value]) => key !== "user_agent" && set(value)).map(([key]) => key);
   node.append(h("label.field.half", null, h("span", null, "User-Agent for its own site"), agent),
     h("p.note.half", null, others.length ? `Also set: ${others.join(", ").replaceAll("_", " ")}. ` : "", "Headers, cookies and credentials are set by ", h("code", null, "feedmill source set"), ", so that no browser holds them."));
 

@@ -69,8 +69,14 @@ function about(article) {
       { label: "Origin", class: "fit", cell: (one) => badge(one.origin, undefined, "plain") },
       { label: "First", class: "num", cell: (one) => when(one.first_seen) },
     ], article.references)) : null,
-    article.rights && Object.keys(article.rights).length ? section("Rights", { note: "as the page states them" }, h("div.body", null, h("pre.log", null, JSON.stringify(article.rights, null, 2)))) : null,
+    rights(article.rights),
   ];
+}
+
+function rights(said) {
+  const stated = Object.entries(said ?? {}).filter(([, value]) => value !== null && (typeof value !== "object" || Object.keys(value).length));
+  const text = (value) => (typeof value === "object" ? (Array.isArray(value) ? value.join(", ") : JSON.stringify(value)) : String(value));
+  return stated.length ? section("Rights", { note: "as the page states them" }, h("div.body", null, facts(stated.map(([name, value]) => [words(name), text(value)])))) : null;
 }
 
 function source(here, signal) {

@@ -2,7 +2,7 @@
 
 import { api } from "../api.js";
 import { h, put } from "../dom.js";
-import { absolute, relative, words } from "../format.js";
+import { absolute, now, relative, words } from "../format.js";
 import { badge, coded, heading, load, nothing, section, tone } from "../parts.js";
 
 export function view({ root, signal, go, title, query }) {
@@ -36,7 +36,7 @@ function trail(told) {
 }
 
 function step(one) {
-  const future = one.at && Date.parse(one.at) > Date.now();
+  const future = one.at && Date.parse(one.at) > now();
   const facts = Object.entries(one.facts ?? {}).filter(([, value]) => value !== null && value !== "");
   return h("li", { class: future ? "future" : "" },
     h("span.at", null, one.at ? h("time", { datetime: one.at, title: absolute(one.at) }, relative(one.at)) : ""),

@@ -3,7 +3,7 @@
 import { api, path } from "../api.js";
 import { chart } from "../chart.js";
 import { h, put } from "../dom.js";
-import { bare, bytes, count, exact, span, when, words, written } from "../format.js";
+import { bare, bytes, count, exact, now, span, when, words, written } from "../format.js";
 import { badge, button, dialog, facts, heading, load, nothing, problem, section, toast } from "../parts.js";
 import { can } from "../session.js";
 import { plain } from "../table.js";
@@ -21,7 +21,7 @@ export async function view({ root, signal, title, id }) {
 }
 
 function page(host, here, show) {
-  const blocked = host.blocked_forever || (host.blocked_until && Date.parse(host.blocked_until) > Date.now());
+  const blocked = host.blocked_forever || (host.blocked_until && Date.parse(host.blocked_until) > now());
   const act = (work) => async () => {
     await work();
     await show();

@@ -2,20 +2,20 @@
 
 import { path } from "../api.js";
 import { h, put } from "../dom.js";
-import { exact, span, when } from "../format.js";
+import { exact, now, span, when } from "../format.js";
 import { badge, heading, nothing, tabs } from "../parts.js";
 import { filters, table } from "../table.js";
 
 /** How a host stands: a word, and what it means. */
 export function standing(host) {
   if (host.blocked_forever) return badge("opted out", "it is not asked until somebody unblocks it", "bad");
-  if (host.blocked_until && Date.parse(host.blocked_until) > Date.now()) return badge("blocked", `until ${host.blocked_until}`);
+  if (host.blocked_until && Date.parse(host.blocked_until) > now()) return badge("blocked", `until ${host.blocked_until}`);
   if (host.in_flight) return badge("fetching", "a request is under way");
   if (host.slow_ms || host.learned_ms) return badge("slowed", "it complained, or an operator slowed us down", "warn");
   return badge("free", "it can be asked when its pause is over", "plain");
 }
 
-export const FROM = { default: "the house's", robots: "its robots.txt", source: "its source", operator: "an operator", learned: "its complaints" };
+export const FROM = { default: "the house's", crawl_delay: "its robots.txt", source: "its source", operator: "an operator", learned: "its complaints" };
 
 const COLUMNS = [
   { label: "Host", class: "title", cell: (one) => h("a.strong", { href: path`/hosts/${one.name}`, tabindex: "-1" }, one.name) },

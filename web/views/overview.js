@@ -4,7 +4,7 @@ import { api } from "../api.js";
 import { chart, ranking, strip } from "../chart.js";
 import { every, h, link, put } from "../dom.js";
 import { line } from "../eventline.js";
-import { bytes, count, exact, percent, span, words } from "../format.js";
+import { bare, bytes, count, exact, percent, span, words } from "../format.js";
 import { follow } from "../live.js";
 import { heading, load, nothing, section, tile } from "../parts.js";
 
@@ -53,27 +53,27 @@ export function view({ root, signal, title, query }) {
   });
 }
 
-function figures(at, { totals, slo, freshness, budget }) {
+function figures(at, { totals, slo, freshness, budget, saved_bytes_day: saved }) {
   const same = totals.requests ? totals.not_modified / totals.requests : 0;
   put(at.slos,
     tile("p99 of a fetch", slo.fetch_p99_ms === null ? "–" : span(slo.fetch_p99_ms), "last 24 hours"),
     tile("Failed fetches", exact(slo.failed_day) || "–", `${percent(slo.failed_share)} of ${count(slo.fetches_day)} a day`, { colour: slo.failed_share > 0.05 ? "bad" : slo.failed_share > 0.01 ? "warn" : "" }),
     tile("Feeds polled in time", percent(slo.feeds_in_time_share), `${exact(slo.feeds_in_time)} of ${exact(slo.feeds)} within twice their interval`, { colour: slo.feeds && slo.feeds_in_time_share < 0.95 ? "warn" : "" }),
     tile("From publication to us", freshness?.p50_s == null ? "–" : span(freshness.p50_s * 1000), freshness?.p90_s == null ? "half of the entries" : `half; nine of ten in ${span(freshness.p90_s * 1000)}`),
-    budgetTile(budget, slo));
+    budgetTile(budget));
   return [
     tile("Sources", count(totals.sources), "followed", { href: "/sources" }),
     tile("Entries", count(totals.entries), "read in feeds"),
     tile("Articles", count(totals.articles), `${count(totals.duplicates)} duplicates`, { href: "/articles" }),
     tile("Requests", count(totals.requests), `${percent(same, 0)} not modified`),
-    tile("Received", bytes(totals.bytes), totals.requests ? `${bytes(totals.bytes / totals.requests)} a request` : " "),
+    tile("Received", bytes(totals.bytes), `${bytes(saved)} saved a day`),
     tile("Events", count(totals.events), "in the log", { href: "/events" }),
   ];
 }
 
-function budgetTile(budget, slo) {
-  const allowed = budget?.requests_day;
-  const used = budget?.used_day ?? slo.fetches_day;
+function budgetTile(budget) {
+  const allowed = budget.limit_day;
+  const used = budget.requests_day;
   if (!allowed) return tile("Budget", "no limit", `${count(used)} requests a day`);
   const share = used / allowed;
   const price = budget.price ? `, a poll must be worth ${Number(budget.price).toPrecision(2)}` : "";
@@ -125,7 +125,7 @@ function queue(stats) {
 
 function topFeeds(items) {
   if (!items.length) return nothing("No new entries in this time.");
-  return ranking(items, { show: exact, href: (item) => `/explain?q=${encodeURIComponent(item.name)}`, name: (item) => item.name.replace(/^https?:\/\//, "") });
+  return ranking(items, { show: exact, href: (item) => `/sources?tab=feeds&q=${encodeURIComponent(item.name)}`, name: (item) => bare(item.name) });
 }
 
 function topCodes(items) {

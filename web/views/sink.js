@@ -2,7 +2,7 @@
 
 import { api, path } from "../api.js";
 import { every, h, put } from "../dom.js";
-import { exact, span, when, words } from "../format.js";
+import { count, exact, span, when, words } from "../format.js";
 import { badge, button, dialog, facts, heading, nothing, problem, section, sure, tile, toast } from "../parts.js";
 import { can } from "../session.js";
 import { table } from "../table.js";
@@ -53,8 +53,8 @@ export async function view({ root, signal, go, title, id }) {
     sink.last_error ? h("div.remark.bad", null, h("b", null, sink.held_by ? `Held up by ${words(sink.held_by)}: ` : "Last error: "), sink.last_error) : null,
     h("div.tiles", null,
       tile("Lag", sink.lag_events ? exact(sink.lag_events) : "none", sink.lag_events ? `events; the oldest waits ${span((sink.lag_seconds ?? 0) * 1000)}` : "it has everything", { colour: sink.lag_seconds > 3600 ? "bad" : "" }),
-      tile("The log", `#${exact(sink.seq)}`, "its last event"),
-      tile("Delivered to", `#${exact(sink.delivered)}`, " "),
+      tile("Its place in the log", `#${exact(sink.seq)}`, `of #${exact(sink.seq + sink.lag_events)}`),
+      tile("Delivered", count(sink.delivered), "events so far"),
       tile("Dead letters", exact(sink.dead_letters), " ", { colour: sink.dead_letters ? "bad" : "" })),
     section("State", {}, h("div.body", null, facts([
       ["Configured as", sink.configured ?? "not configured any more"],
@@ -72,7 +72,7 @@ function replay(sink, here, after) {
   dialog(`Replay to ${sink.name}`, (close) => {
     const from = h("select", { name: "from" }, [["beginning", "the beginning of the log"], ["time", "a time"], ["after", "an event's number"], ["now", "now: skip what it has not got"]].map(([value, text]) => h("option", { value }, text)));
     const time = h("input", { name: "time", type: "datetime-local" });
-    const seq = h("input", { name: "after", type: "number", min: "0", value: String(sink.delivered) });
+    const seq = h("input", { name: "after", type: "number", min: "0", value: String(sink.seq) });
     const said = h("div", { "aria-live": "polite" });
     const [timeBox, seqBox] = [h("label.field", { hidden: true }, h("span", null, "Since"), time), h("label.field", { hidden: true }, h("span", null, "Everything after event"), seq)];
     from.addEventListener("change", () => {

@@ -43,6 +43,7 @@ export async function view({ root, signal, go, title, id, query }) {
       }, { kind: "danger" }),
     ] }),
     source.enabled ? null : h("div.remark.warn", null, h("b", null, "Disabled "), when(source.disabled_at), source.disable_reason ? `: ${source.disable_reason}` : "."),
+    source.enabled && source.reason && source.standing !== "healthy" ? h("div.remark", { class: ["failing", "blocked"].includes(source.standing) ? "bad" : source.standing === "late" ? "warn" : "" }, h("b", null, words(source.standing), " "), when(source.since, ""), " ", source.reason) : null,
     source.managed ? h("div.remark", null, "Kept in step with the list at ", bare(source.managed.by), ": change it there.") : null,
     tabs("About this source", [
       { name: "channels", title: "Channels ", note: source.channels_detail.length, make: () => channels(source, signal, again) },

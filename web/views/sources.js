@@ -49,7 +49,7 @@ function standing(name, count, colour) {
 function sources(query, signal, begin) {
   const columns = [
     { label: "Name", class: "title", sort: "name", cell: (one) => h("a.strong", { href: `/sources/${encodeURIComponent(one.id)}`, tabindex: "-1" }, one.name) },
-    { label: "Health", class: "fit", cell: (one) => badge(one.standing, one.disable_reason ?? undefined) },
+    { label: "Health", class: "fit", cell: (one) => badge(one.standing, one.reason) },
     { label: "Mode", class: "fit", cell: (one) => badge(one.ingestion_mode, "which producers look for its articles", "plain") },
     { label: "Home", class: "long", cell: (one) => h("span", { title: one.url }, bare(one.url)) },
     { label: "Category", class: "some", cell: (one) => h("span", null, [one.category, ...(one.tags ?? [])].filter(Boolean).map((tag) => h("span.tag", null, tag))) },
