@@ -42,7 +42,7 @@ export function table({ label, where, query, columns, href, empty, signal, sorte
     const mine = (turn += 1);
     const limit = few ?? size();
     const cursor = cursors.at(-1);
-    if (!still || !body.childElementCount) waiting(body, columns, few ?? 8);
+    if (!still || !body.childElementCount) waiting(body, columns, few ?? 20);
     node.setAttribute("aria-busy", "true");
     try {
       const got = await page(where, { ...asked, limit, cursor }, signal);

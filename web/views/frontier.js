@@ -15,7 +15,7 @@ const FILTERS = ["status", "source", "host", "kind", "code", "search"];
 export function view({ root, signal, title, query }) {
   title("Frontier");
   let asked = { ...query };
-  const cards = h("div.tiles");
+  const cards = h("div.tiles", null, STATUSES.map(([name]) => tile(name[0].toUpperCase() + name.slice(1), "–")));
   const sources = h("div");
   const stats = () => load(cards, signal, async () => {
     const got = await api.get("/frontier/stats", { top: 8 }, { signal });

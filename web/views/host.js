@@ -12,7 +12,7 @@ import { FROM, standing } from "./hosts.js";
 export async function view({ root, signal, title, id }) {
   title(id);
   const here = path`/hosts/${id}`;
-  const place = h("div.stack");
+  const place = h("div.stack", { style: { "min-height": "330px" } });
   const requests = h("div");
   put(root, place, section("What we asked of it", { note: "the last 30 days" }, requests));
   const show = async () => put(place, page(await api.get(here, null, { signal }), here, show));

@@ -12,17 +12,20 @@ const EVENTS = 12;
 const RANGES = [[6, "6 h"], [24, "24 h"], [168, "7 days"]];
 const STANDINGS = [["healthy", "good"], ["never_fetched", "info"], ["late", "warn"], ["failing", "bad"], ["blocked", "bad"], ["disabled", "plain"]];
 
-/** A number that is asked for all the time must not blink: places are kept and filled anew. */
-function places(...names) {
-  return Object.fromEntries(names.map((name) => [name, h("div")]));
+/** Places are as high as what comes, so that nothing moves when it does. */
+const HEIGHTS = { polls: 258, delay: 186, bytes: 186, standings: 79, queue: 108, feeds: 254, codes: 254, hosts: 254 };
+const FIGURES = ["Sources", "Entries", "Articles", "Requests", "Received", "Events"];
+const PROMISES = ["p99 of a fetch", "Failed fetches", "Feeds polled in time", "From publication to us", "Budget"];
+
+function places() {
+  const made = Object.entries(HEIGHTS).map(([name, height]) => [name, h("div", { style: { "min-height": `${height}px` } })]);
+  return { ...Object.fromEntries(made), tiles: h("div.tiles", null, FIGURES.map((name) => tile(name, "–"))), slos: h("div.tiles.two", null, PROMISES.map((name) => tile(name, "–"))) };
 }
 
 export function view({ root, signal, title, query }) {
   title("Overview");
   const hours = Number(query.hours) || 24;
-  const at = places("tiles", "slos", "polls", "delay", "bytes", "standings", "queue", "feeds", "codes", "hosts");
-  at.tiles.className = "tiles";
-  at.slos.className = "tiles";
+  const at = places();
   const ranges = RANGES.map(([value, text]) => h("a.button", { href: `/?hours=${value}`, class: value === hours ? "primary small" : "small", "aria-current": value === hours ? "true" : null }, text));
   const [events, pulse] = stream(signal);
   put(root,

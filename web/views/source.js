@@ -71,7 +71,7 @@ function channels(source, signal, again) {
 }
 
 function channel(feed, signal, again) {
-  const place = h("div");
+  const place = h("div", { style: { "min-height": "228px" } });
   const refetch = button("Fetch now", async () => {
     await api.post(path`/feeds/${feed.id}/refetch`);
     await again();
