@@ -87,6 +87,12 @@ export const api = {
   raw: (where, query, more) => ask("GET", where, { query, ...more }),
 };
 
+/** Whether the server can work: its checks, whatever they say. */
+export async function readiness(signal) {
+  const reply = await fetch("/readyz", { signal, credentials: "omit", cache: "no-cache" });
+  return reply.json();
+}
+
 /** How many pages without a hit are read before somebody is asked whether to go on. */
 const PATIENCE = 8;
 

@@ -20,10 +20,11 @@ const VIEWS = [
   [/^\/sinks\/([^/]+)$/, "sink"],
   [/^\/events$/, "events"],
   [/^\/explain$/, "explain"],
+  [/^\/settings$/, "settings"],
   [/^\/login$/, "login"],
 ];
 
-const LINKS = [["/", "Overview"], ["/sources", "Sources"], ["/frontier", "Frontier"], ["/hosts", "Hosts"], ["/articles", "Articles"], ["/sinks", "Sinks"], ["/events", "Events"], ["/explain", "Explain"]];
+const LINKS = [["/", "Overview"], ["/sources", "Sources"], ["/frontier", "Frontier"], ["/hosts", "Hosts"], ["/articles", "Articles"], ["/sinks", "Sinks"], ["/events", "Events"], ["/explain", "Explain"], ["/settings", "Settings"]];
 
 const main = document.getElementById("main");
 const side = document.getElementById("side");

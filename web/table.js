@@ -17,9 +17,9 @@ function size() {
  * A table of a list of the API.
  *
  * `columns`: `{label, cell(item), class, sort}`; `href(item)` makes rows open something. `sorted`
- * tells that a head was clicked. `refresh()` reads the same page again, `show(query)` begins anew.
+ * tells that a head was clicked; a `fixed` list comes whole, without pages. `refresh()` reads the same page again, `show(query)` begins anew.
  */
-export function table({ label, where, query, columns, href, empty, signal, sorted, paged = true, rows: few }) {
+export function table({ label, where, query, columns, href, empty, signal, sorted, fixed = false }) {
   let asked = query;
   let cursors = [null];
   let turn = 0;
@@ -36,16 +36,15 @@ export function table({ label, where, query, columns, href, empty, signal, sorte
   const heads = () => put(head, columns.map((column) => headOf(column, asked.sort, sorted)));
   const node = h("div.tablebox", null,
     h("div.scroll", null, h("table", { "aria-label": label }, h("thead", null, head), body)),
-    paged ? h("div.pager", null, status, h("span.grow"), chooser, back, on) : null);
+    !fixed ? h("div.pager", null, status, h("span.grow"), chooser, back, on) : null);
 
   const read = async (still = false) => {
     const mine = (turn += 1);
-    const limit = few ?? size();
-    const cursor = cursors.at(-1);
-    if (!still || !body.childElementCount) waiting(body, columns, few ?? 20);
+    const paging = fixed ? {} : { limit: size(), cursor: cursors.at(-1) };
+    if (!still || !body.childElementCount) waiting(body, columns, fixed ? 6 : 20);
     node.setAttribute("aria-busy", "true");
     try {
-      const got = await page(where, { ...asked, limit, cursor }, signal);
+      const got = await page(where, { ...asked, ...paging }, signal);
       if (mine !== turn || signal.aborted) return;
       fillRows(body, got.items, columns, href);
       if (!got.items.length) {

@@ -1,12 +1,12 @@
 // Overview: is it doing its work, how well, and what came in.
 
-import { api } from "../api.js";
+import { api, readiness } from "../api.js";
 import { chart, ranking, strip } from "../chart.js";
 import { every, h, link, put } from "../dom.js";
 import { line } from "../eventline.js";
 import { bare, bytes, count, exact, percent, span, words } from "../format.js";
 import { follow } from "../live.js";
-import { heading, load, nothing, section, tile } from "../parts.js";
+import { coded, heading, load, nothing, section, tile } from "../parts.js";
 
 const EVENTS = 12;
 const RANGES = [[6, "6 h"], [24, "24 h"], [168, "7 days"]];
@@ -27,9 +27,11 @@ export function view({ root, signal, title, query }) {
   const hours = Number(query.hours) || 24;
   const at = places();
   const ranges = RANGES.map(([value, text]) => h("a.button", { href: `/?hours=${value}`, class: value === hours ? "primary small" : "small", "aria-current": value === hours ? "true" : null }, text));
+  const state = h("div", { role: "status" });
   const [events, pulse] = stream(signal);
   put(root,
     heading("Overview", { actions: ranges }),
+    state,
     at.tiles,
     at.slos,
     h("div.grid", null,
@@ -43,6 +45,10 @@ export function view({ root, signal, title, query }) {
       h("div.c12", null, section("Live events", { aside: [pulse, link("/events", "All")] }, events))));
 
   every(15, signal, () => {
+    readiness(signal).then(({ checks }) => {
+      const wrong = checks.filter((check) => !check.ok);
+      put(state, wrong.length ? h("div.remark.warn", null, wrong.map((check) => h("p", null, h("b", null, `${check.name}: `), coded(check.detail)))) : null);
+    }).catch(() => {});
     load(at.tiles, signal, async () => figures(at, await api.get("/stats", null, { signal })), 1);
     load(at.polls, signal, async () => curves(at, await api.get("/stats/series", { hours }, { signal })), 6);
     load(at.standings, signal, async () => standings(await api.get("/sources/standings", null, { signal })), 3);
