@@ -119,7 +119,7 @@ function head(label, message) {
 
 function revisions(here, signal) {
   const shown = h("div");
-  const list = table({ label: "Revisions", where: `${here}/revisions`, query: {}, signal, columns: [
+  const list = table({ label: "Revisions", where: `${here}/revisions`, query: {}, signal, fixed: true, columns: [
     { label: "Revision", class: "num", cell: (one) => String(one.revision) },
     { label: "Seen", class: "fit", cell: (one) => when(one.seen) },
     { label: "Title", class: "long", cell: (one) => h("span.strong", null, one.title ?? "") },
@@ -131,7 +131,7 @@ function revisions(here, signal) {
 }
 
 function copies(here, signal) {
-  return table({ label: "Copies", where: `${here}/duplicates`, query: {}, signal, href: (one) => path`/articles/${one.id}`, columns: [
+  return table({ label: "Copies", where: `${here}/duplicates`, query: {}, signal, fixed: true, href: (one) => path`/articles/${one.id}`, columns: [
     { label: "Title", class: "long", cell: (one) => [h("a.strong", { href: path`/articles/${one.id}`, tabindex: "-1" }, one.title || bare(one.url)), h("span.under", null, bare(one.url))] },
     { label: "Source", class: "some", cell: (one) => h("span", null, one.source ?? "–") },
     { label: "", class: "fit", cell: marks },

@@ -25,7 +25,7 @@ export function view({ root, signal, title }) {
   title("Sinks");
   const place = h("div.tablebox");
   const show = () => load(place, signal, async () => {
-    const { items } = await api.get("/sinks", { limit: 1000 }, { signal });
+    const { items } = await api.get("/sinks", null, { signal });
     if (!items.length) return nothing("No sinks.", ...coded("Name one in the configuration, `[sinks.NAME]`: files, a webhook, Elasticsearch, NATS or Redis. It gets everything from the beginning of the log."));
     return plain("Sinks", columns(show), items, (one) => path`/sinks/${one.name}`);
   }, 4);

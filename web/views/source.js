@@ -17,10 +17,9 @@ export async function view({ root, signal, go, title, id, query }) {
   const here = () => path`/sources/${id}`;
   let tab = query.tab;
   const show = async () => {
-    const reply = await api.raw(here(), null, { signal });
-    const source = await reply.json();
+    const source = await api.get(here(), null, { signal });
     title(source.name);
-    put(place, page(source, reply.headers.get("etag")));
+    put(place, page(source));
   };
   const again = () => show().catch((error) => error.name !== "AbortError" && put(place, problem(error, again)));
   const act = (name, body, said) => async () => {
@@ -29,7 +28,7 @@ export async function view({ root, signal, go, title, id, query }) {
     await again();
   };
 
-  const page = (source, etag) => [
+  const page = (source) => [
     heading(source.name, { sub: [out(source.url, bare(source.url)), " ", badge(source.standing), " ", badge(source.ingestion_mode, "mode", "plain"), source.category && [" ", h("span.tag", null, source.category)], (source.tags ?? []).map((tag) => h("span.tag", null, tag))], actions: can("write") && [
       h("a.button", { href: `/explain?q=${encodeURIComponent(source.name)}` }, "Why?"),
       button("Fetch now", act("refetch", undefined, "Its channels are due now.")),
@@ -49,7 +48,7 @@ export async function view({ root, signal, go, title, id, query }) {
       { name: "channels", title: "Channels ", note: source.channels_detail.length, make: () => channels(source, signal, again) },
       { name: "entries", title: "Entries", make: () => entries(source, signal) },
       { name: "articles", title: "Articles", make: () => articles(source, signal) },
-      { name: "settings", title: "Settings", make: () => settings(source, etag, here, again) },
+      { name: "settings", title: "Settings", make: () => settings(source, here, again) },
       { name: "selectors", title: "Selectors", make: () => selectorsTest(source, here, again) },
     ], tab, (name) => {
       tab = name;
@@ -152,11 +151,11 @@ function articles(source, signal) {
   ], empty: nothing("No articles yet.", "They appear once pages were fetched and read.") }).node;
 }
 
-function settings(source, etag, here, again) {
+function settings(source, here, again) {
   const readonly = !can("write");
   return section("Settings", { note: readonly ? "the token may only read" : "only what you change is sent" },
     sourceForm(source, async (changes) => {
-      await api.patch(here(), changes, etag && !etag.startsWith("W/") ? { headers: { "if-match": etag } } : {});
+      await api.patch(here(), changes);
       toast("Saved.");
       await again();
     }, { readonly }));
