@@ -23,7 +23,7 @@ export async function view({ root, signal, title, id, query }) {
       { name: "html", title: "HTML", make: () => source(here, signal) },
       { name: "raw", title: "Raw", make: () => raw(article, signal) },
       { name: "revisions", title: "Revisions ", note: article.revision, make: () => revisions(here, signal) },
-      { name: "copies", title: "Copies", make: () => copies(here, signal) },
+      { name: "copies", title: "Copies", make: () => copies(article, here, signal) },
     ], query.tab, (name) => history.replaceState(null, "", location.pathname + (name === "read" ? "" : `?tab=${name}`))));
 }
 
@@ -112,8 +112,7 @@ function raw(article, signal) {
 
 function head(label, message) {
   if (!message) return h("div", null, h("h3", null, label), h("p.note", null, "not kept"));
-  const first = message.method ?? message.status;
-  const lines = [String(first ?? ""), ...(message.headers ?? []).map(([name, value]) => `${name}: ${value}`)];
+  const lines = [message.line, ...message.headers.map(([name, value]) => `${name}: ${value}`)];
   return h("div", null, h("h3", null, label), h("pre.log", null, lines.join("\n")));
 }
 
@@ -130,11 +129,11 @@ function revisions(here, signal) {
   return [list.node, shown];
 }
 
-function copies(here, signal) {
+function copies(article, here, signal) {
   return table({ label: "Copies", where: `${here}/duplicates`, query: {}, signal, fixed: true, href: (one) => path`/articles/${one.id}`, columns: [
     { label: "Title", class: "long", cell: (one) => [h("a.strong", { href: path`/articles/${one.id}`, tabindex: "-1" }, one.title || bare(one.url)), h("span.under", null, bare(one.url))] },
     { label: "Source", class: "some", cell: (one) => h("span", null, one.source ?? "–") },
-    { label: "", class: "fit", cell: marks },
+    { label: "", class: "fit", cell: (one) => (one.id === article.id ? badge("this one", undefined, "plain") : marks(one)) },
     { label: "First seen", class: "num", cell: (one) => when(one.first_seen) },
   ], empty: nothing("Nobody else is known to have it.") }).node;
 }

@@ -56,7 +56,19 @@ function page(host, here, show) {
   ];
 }
 
-function asked({ days, last = [] }) {
+/** All days of a time, also those on which nothing was asked. */
+function whole(from, told) {
+  const by = new Map(told.map((day) => [day.day, day]));
+  const days = [];
+  for (let at = Date.parse(from); at <= now(); at += 86_400_000) {
+    const day = new Date(at).toISOString().slice(0, 10);
+    days.push(by.get(day) ?? { day, requests: 0, bytes: 0, not_modified: 0, errors: 0 });
+  }
+  return days;
+}
+
+function asked({ from, days: told, last = [] }) {
+  const days = whole(from, told);
   const sum = (name) => days.reduce((all, day) => all + (day[name] ?? 0), 0);
   if (!sum("requests") && !last.length) return nothing("Nothing was asked of it in this time.");
   const rest = (day) => Math.max(0, day.requests - day.not_modified - day.errors);

@@ -158,11 +158,12 @@ function stream(signal) {
   };
   load(list, signal, async () => {
     const { items } = await api.get("/events", { latest: true, limit: EVENTS }, { signal });
-    follow({ after: items.at(-1)?.seq }, signal, add, (state) => {
+    const newest = [...items].sort((one, other) => other.seq - one.seq);
+    follow({ after: newest[0]?.seq }, signal, add, (state) => {
       pulse.className = `pulse ${state}`;
       pulse.textContent = state === "live" ? "live" : "waiting for the server";
     });
-    return items.length ? [...items].sort((one, other) => other.seq - one.seq).map(line) : [nothing("Nothing has happened yet.", "What is found, changed or lost appears here.")];
+    return newest.length ? newest.map(line) : [nothing("Nothing has happened yet.", "What is found, changed or lost appears here.")];
   }, 6);
   return [list, pulse];
 }

@@ -2,7 +2,7 @@
 
 import { api, path } from "../api.js";
 import { every, h, put } from "../dom.js";
-import { count, exact, span, when, words } from "../format.js";
+import { count, exact, span, when } from "../format.js";
 import { badge, button, dialog, facts, heading, nothing, problem, section, sure, tile, toast } from "../parts.js";
 import { can } from "../session.js";
 import { table } from "../table.js";
@@ -50,7 +50,7 @@ export async function view({ root, signal, go, title, id }) {
         go("/sinks");
       }, { kind: "danger", done: "Forgotten." }),
     ] }),
-    sink.last_error ? h("div.remark.bad", null, h("b", null, sink.held_by ? `Held up by ${words(sink.held_by)}: ` : "Last error: "), sink.last_error) : null,
+    sink.last_error ? h("div.remark.bad", null, h("b", null, sink.state === "held_up" ? "Held up: " : "Last error: "), sink.last_error) : null,
     h("div.tiles", null,
       tile("Lag", sink.lag_events ? exact(sink.lag_events) : "none", sink.lag_events ? `events; the oldest waits ${span((sink.lag_seconds ?? 0) * 1000)}` : "it has everything", { colour: sink.lag_seconds > 3600 ? "bad" : "" }),
       tile("Its place in the log", `#${exact(sink.seq)}`, `of #${exact(sink.seq + sink.lag_events)}`),
@@ -60,7 +60,7 @@ export async function view({ root, signal, go, title, id }) {
       ["Configured as", sink.configured ?? "not configured any more"],
       ["Paused", sink.paused_at && when(sink.paused_at)],
       ["Last moved", when(sink.updated_at)],
-      ["Held up by", sink.held_by],
+      ["Delivered by", sink.held_by],
     ]))),
   ];
   put(root, place, section("Dead letters", {}, letters.node));

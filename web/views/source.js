@@ -3,7 +3,7 @@
 import { api, path } from "../api.js";
 import { chart } from "../chart.js";
 import { h, link, out, put } from "../dom.js";
-import { bare, bytes, count, exact, span, when, words } from "../format.js";
+import { bare, bytes, count, exact, now, span, when, words } from "../format.js";
 import { follow } from "../live.js";
 import { badge, button, facts, heading, load, nothing, problem, section, sure, tabs, toast } from "../parts.js";
 import { can } from "../session.js";
@@ -66,16 +66,16 @@ function channels(source, signal, again) {
   if (!list.length) {
     return [searched ?? section("Channels", {}, nothing("No channels yet.", source.enabled ? "Its home page is looked at for feeds and sitemaps; they appear here by themselves." : "Enable it, or name its feeds under Settings."))];
   }
-  return [...list.map((feed) => channel(feed, signal, again)), searched];
+  return [...list.map((feed) => channel(feed, signal, again, now() - Date.parse(source.created_at) < 3 * 86_400_000 ? 1 : 7)), searched];
 }
 
-function channel(feed, signal, again) {
+function channel(feed, signal, again, shown) {
   const place = h("div", { style: { "min-height": "228px" } });
   const refetch = button("Fetch now", async () => {
     await api.post(path`/feeds/${feed.id}/refetch`);
     await again();
   }, { kind: "small", done: "It is due now." });
-  const days = h("select", { "aria-label": "Days shown", onchange: () => draw() }, [[1, "1 day"], [7, "7 days"], [30, "30 days"]].map(([value, text]) => h("option", { value, selected: value === 7 }, text)));
+  const days = h("select", { "aria-label": "Days shown", onchange: () => draw() }, [[1, "1 day"], [7, "7 days"], [30, "30 days"]].map(([value, text]) => h("option", { value, selected: value === shown }, text)));
   const draw = () => load(place, signal, async () => rhythm(await api.get(path`/feeds/${feed.id}/series`, { days: days.value }, { signal })), 4);
   const node = section(feed.title || bare(feed.url), { aside: [badge(feed.kind, undefined, "plain"), badge(feed.health, feed.health_since && `since ${feed.health_since}`), feed.status === "pending" ? null : badge(feed.status), days, can("write") && refetch] },
     h("div.body", null,
