@@ -80,7 +80,7 @@ impl Keeper {
     pub(super) async fn keep(mut self, stop: CancellationToken) -> Self {
         let mut prune_at = self.clock.now();
         // What is said once is not said again until it is over.
-        let mut trouble: Option<String> = None;
+        let mut trouble = false;
         loop {
             let now = self.clock.now();
             let work = async {
@@ -100,11 +100,10 @@ impl Keeper {
                 done = work => done,
                 () = stop.cancelled() => return self,
             };
-            let told = done.err().map(|error| error.to_string());
-            if let Some(error) = told.as_ref().filter(|error| trouble.as_ref() != Some(*error)) {
-                tracing::warn!(error, "the archive could not be looked after; it is tried again");
+            let told = std::mem::replace(&mut trouble, done.is_err());
+            if let Some(error) = done.err().filter(|_| !told) {
+                tracing::warn!(%error, "the archive could not be looked after; it is tried again");
             }
-            trouble = told;
             tokio::select! {
                 () = stop.cancelled() => return self,
                 () = self.clock.sleep_until(now.after(LOOK)) => {}

@@ -28,16 +28,21 @@ pub(super) async fn keep(
     progress: Arc<Progress>,
     stop: CancellationToken,
 ) {
+    // What is said once is not said again until it is over.
+    let mut trouble = false;
     loop {
         let now = clock.now();
         let (budget, bounds) = terms();
-        match look(&*store, budget, bounds, now).await {
+        let looked = look(&*store, budget, bounds, now).await;
+        let told = std::mem::replace(&mut trouble, looked.is_err());
+        match looked {
             Ok((price, made)) => {
                 let metrics = &progress.metrics;
                 metrics.price.set(price);
                 metrics.spent.set(i64::try_from(made).unwrap_or(i64::MAX));
                 metrics.budget.set(budget.unwrap_or(0.0));
             }
+            Err(_) if told => {}
             Err(error) => tracing::warn!(%error, "the price of a request could not be worked out"),
         }
         tokio::select! {

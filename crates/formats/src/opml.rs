@@ -268,6 +268,7 @@ mod tests {
             htmlUrl='https://a.example/' category='/x/y,News/World'/></outline>\
             <outline title='B' text='b' XMLURL='https://b.example/feed'></outline></outline>\
             <outline text='C &lt;b&gt;c&lt;/b&gt;' xmlUrl='https://c.example/feed'/>\
+            <outline text='C again' xmlUrl='https://c.example/feed'/>\
             <outline text='A again' xmlUrl='https://a.example/feed'/>\
             <outline type='link' text='no feed' url='https://d.example/'/></body></opml>",
         )
@@ -280,8 +281,15 @@ mod tests {
             .collect();
         assert_eq!(
             seen,
-            [("A", "News/World x/y".into()), ("B", "News".into()), ("C c", String::new())]
+            [
+                ("A", "News/World x/y".into()),
+                ("B", "News".into()),
+                ("C c", String::new()),
+                ("A again", String::new())
+            ],
+            "once in an outline"
         );
+        assert_eq!(opml.repeated, 1);
         assert_eq!(opml.feeds[0].home_url.as_deref(), Some("https://a.example/"));
         let list = parse(b"<opml>\n<outline xmlUrl='https://a.example/'\n/>\n\n<outline xmlUrl='https://b.example/'/></opml>");
         assert_eq!(list.unwrap().lines, [3, 5], "where they end");
