@@ -2,7 +2,7 @@
 
 import { api, path } from "../api.js";
 import { chart } from "../chart.js";
-import { h, link, out, put } from "../dom.js";
+import { every, h, link, out, put, settle } from "../dom.js";
 import { bare, bytes, count, exact, now, span, when, words } from "../format.js";
 import { follow } from "../live.js";
 import { badge, button, facts, heading, load, nothing, problem, section, sure, tabs, toast } from "../parts.js";
@@ -16,12 +16,21 @@ export async function view({ root, signal, go, title, id, query }) {
   put(root, place);
   const here = () => path`/sources/${id}`;
   let tab = query.tab;
+  let shown = "";
   const show = async () => {
     const source = await api.get(here(), null, { signal });
+    // What is there already is left alone: somebody may be reading it.
+    const told = JSON.stringify(source);
+    if (told === shown) return;
+    shown = told;
     title(source.name);
     put(place, page(source));
   };
-  const again = () => show().catch((error) => error.name !== "AbortError" && put(place, problem(error, again)));
+  const again = () => show().catch((error) => {
+    if (error.name === "AbortError") return;
+    shown = "";
+    put(place, problem(error, again));
+  });
   const act = (name, body, said) => async () => {
     await api.post(`${here()}/${name}`, body);
     toast(said);
@@ -56,8 +65,11 @@ export async function view({ root, signal, go, title, id, query }) {
     }),
   ];
   await show();
-  // What changes about it is shown as it happens, unless somebody is in the middle of a form.
-  follow({ source: id, kinds: "source.*,feed.*,entry.new" }, signal, () => tab === "channels" && again());
+  // What changes about it is shown as it happens, unless somebody is in the middle of a form. Not every
+  // change is an event.
+  const look = settle(() => tab === "channels" && !signal.aborted && again(), 300);
+  follow({ source: id, kinds: "source.*,feed.*,entry.new" }, signal, look);
+  every(10, signal, look);
 }
 
 function channels(source, signal, again) {
