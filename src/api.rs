@@ -40,7 +40,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::app::{self, AppError, Reload};
+use crate::app::{self, AppError, Progress, Reload};
 use crate::archive::Reader;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -100,6 +100,7 @@ struct Inner {
     config: Config,
     clock: Clock,
     reload: Reload,
+    progress: Arc<Progress>,
     archive: Reader,
     /// Where it listens.
     address: SocketAddr,
@@ -131,11 +132,13 @@ pub struct Listening {
     listener: tokio::net::TcpListener,
 }
 
-/// Opens the store and listens. Nobody is answered before [`Listening::run`].
+/// Opens the store and listens. Nobody is answered before [`Listening::run`]. `progress` is that of the
+/// engine beside it, when there is one.
 pub async fn listen(
     config: &Config,
     clock: &Clock,
     reload: Reload,
+    progress: Arc<Progress>,
     stop: CancellationToken,
 ) -> Result<Listening, ApiError> {
     let wanted = config.api.listen;
@@ -153,6 +156,7 @@ pub async fn listen(
         config: config.clone(),
         clock: clock.clone(),
         reload,
+        progress,
         archive,
         address,
         log: watch::Sender::new(0),

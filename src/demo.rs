@@ -168,7 +168,7 @@ pub async fn run(
 
     let progress = Arc::new(Progress::default());
     let engine_stop = CancellationToken::new();
-    let api = listen(&config, &clock, &engine_stop).await?;
+    let api = listen(&config, &clock, &progress, &engine_stop).await?;
     let dashboard = api.address();
     let engine = app::run(
         &config,
@@ -210,14 +210,15 @@ pub async fn run(
 async fn listen(
     config: &Config,
     clock: &Clock,
+    progress: &Arc<Progress>,
     stop: &CancellationToken,
 ) -> Result<Listening, DemoError> {
     let mut config = config.clone();
-    let again = Reload::fixed(&config);
-    match api::listen(&config, clock, again.clone(), stop.clone()).await {
+    let (again, progress) = (Reload::fixed(&config), Arc::clone(progress));
+    match api::listen(&config, clock, again.clone(), Arc::clone(&progress), stop.clone()).await {
         Err(ApiError::Listen { .. }) => {
             config.api.listen.set_port(0);
-            Ok(api::listen(&config, clock, again, stop.clone()).await?)
+            Ok(api::listen(&config, clock, again, progress, stop.clone()).await?)
         }
         listening => Ok(listening?),
     }

@@ -15,6 +15,7 @@ use super::guard::Who;
 use super::listing::{Page, Wanted, cut, place, told};
 use super::problem::Problem;
 use super::views::{AuditView, TokenView};
+use crate::app::explain::{ExplainError, Explanation, explain};
 use crate::config::values;
 use crate::store::gate::{self, AuditRow};
 
@@ -23,6 +24,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(me))
         .routes(routes!(config))
         .routes(routes!(set, unset))
+        .routes(routes!(explained))
         .routes(routes!(audit))
         .routes(routes!(tokens))
 }
@@ -159,4 +161,27 @@ async fn tokens(
         }
     };
     Wanted { lines, limit: None, cursor: None }.answer(read).await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Why {
+    /// An address, a source's name or id, or a host.
+    q: String,
+}
+
+/// Tells why an address, a source or a host is where it is, and when it comes up again
+#[utoipa::path(get, path = "/explain", tag = "admin", params(Why),
+    responses((status = 200, body = Object, description = "The trail of decisions"),
+        (status = 404, body = Problem, content_type = "application/problem+json",
+            description = "Nothing is known of it")))]
+async fn explained(
+    State(api): State<Api>,
+    Asked(Why { q }): Asked<Why>,
+) -> Result<Json<Explanation>, Problem> {
+    match explain(q.trim(), &api.config, &*api.store, api.clock.now()).await {
+        Ok(told) => Ok(Json(told)),
+        Err(ExplainError::Db(error)) => Err(error.into()),
+        Err(error) => Err(Problem::not_found("unknown_address", error.to_string())),
+    }
 }

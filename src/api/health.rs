@@ -14,7 +14,9 @@ use utoipa_axum::routes;
 use super::asked::{Asked, Nothing};
 use super::problem::Problem;
 use super::{Api, openapi};
+use crate::app::etiquette::bot_page;
 use crate::db::free_bytes;
+use crate::metrics::MEDIA_TYPE;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(document))
@@ -100,4 +102,19 @@ async fn engine(api: &Api) -> Check {
 async fn document(_: Asked<Nothing>) -> Result<Response, Problem> {
     static SAID: LazyLock<String> = LazyLock::new(openapi);
     Ok(([(header::CONTENT_TYPE, "application/json")], SAID.as_str()).into_response())
+}
+
+/// Figures for monitors, as `OpenMetrics`; those of the engine in this process
+#[utoipa::path(get, path = "/metrics", tag = "health",
+    responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
+async fn metrics(State(api): State<Api>, _: Asked<Nothing>) -> Response {
+    ([(header::CONTENT_TYPE, MEDIA_TYPE)], api.progress.metrics.render()).into_response()
+}
+
+/// Who asks publishers' servers and how to stop us: the page that the User-Agent may name
+#[utoipa::path(get, path = "/bot", tag = "health",
+    responses((status = 200, body = String, content_type = "text/html")))]
+async fn bot(State(api): State<Api>, _: Asked<Nothing>) -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+    (headers, bot_page(&api.config)).into_response()
 }

@@ -119,6 +119,9 @@ impl From<SourceError> for Problem {
             SourceError::Unknown(name) => {
                 Self::not_found("unknown_source", format!("no source is called `{name}`"))
             }
+            SourceError::Withdrawn(_) => {
+                Self::unusable("withdrawn", error.to_string()).about("url", "was taken down")
+            }
             SourceError::Changed(_) => Self::conflict("source_changed", error.to_string()),
             SourceError::Db(error) => error.into(),
         }

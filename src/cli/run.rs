@@ -72,9 +72,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         config.sinks.clear();
     }
     let lanes = if args.has(Role::Fetch) { args.lanes.chosen() } else { Vec::new() };
-    let stop = CancellationToken::new();
+    let (stop, progress) = (CancellationToken::new(), Arc::new(Progress::default()));
     let api = match args.has(Role::Api) {
-        true => Some(engine.listen(&loaded.config, &stop).await?),
+        true => Some(engine.listen(&loaded.config, &progress, &stop).await?),
         false => None,
     };
     if let Some(api) = &api {
@@ -84,7 +84,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         return engine.serve(api, stop).await;
     }
     let options = RunOptions { mode: Mode::Forever, lanes };
-    let working = engine.run_beside(&config, options, stop.clone());
+    let working = engine.run_beside(&config, options, progress, stop.clone());
     let serving = async {
         if let Some(api) = api {
             api.run().await;
@@ -146,9 +146,11 @@ impl<'a> Engine<'a> {
     async fn listen(
         &self,
         config: &Config,
+        progress: &Arc<Progress>,
         stop: &CancellationToken,
     ) -> Result<Listening, Failure> {
-        Ok(api::listen(config, &self.context.clock, self.reload(), stop.clone()).await?)
+        let (clock, progress) = (&self.context.clock, Arc::clone(progress));
+        Ok(api::listen(config, clock, self.reload(), progress, stop.clone()).await?)
     }
 
     /// Serves HTTP and does nothing else, until a signal says to stop.
@@ -176,7 +178,7 @@ impl<'a> Engine<'a> {
         config: &Config,
         options: RunOptions,
     ) -> Result<Snapshot, Failure> {
-        self.run_beside(config, options, CancellationToken::new()).await
+        self.run_beside(config, options, Arc::default(), CancellationToken::new()).await
     }
 
     /// The same, and stops others with it.
@@ -184,9 +186,9 @@ impl<'a> Engine<'a> {
         &self,
         config: &Config,
         options: RunOptions,
+        progress: Arc<Progress>,
         stop: CancellationToken,
     ) -> Result<Snapshot, Failure> {
-        let progress = Arc::new(Progress::default());
         let (mut signals, mut hangups) = (Signals::listen()?, listen(SignalKind::hangup())?);
         let reload = self.reload();
         let clock = &self.context.clock;

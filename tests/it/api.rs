@@ -38,8 +38,9 @@ impl Server {
         config.api.rate_limit = 0;
         shape(&mut config);
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let listening =
-            api::listen(&config, &world.clock, Reload::fixed(&config), stop.clone()).await.unwrap();
+        let (reload, progress) = (Reload::fixed(&config), std::sync::Arc::default());
+        let listening = api::listen(&config, &world.clock, reload, progress, stop.clone());
+        let listening = listening.await.unwrap();
         let address = listening.address();
         tasks.spawn(listening.run());
         Self { address, stop, tasks }

@@ -33,7 +33,7 @@ const COLUMNS: &str = "e.row, e.id, e.feed_id, e.body, e.content_hash, e.first_s
 impl EntryQuery {
     fn statement(&self, dialect: Dialect, from: Option<Place>, window: usize) -> Statement {
         let mut terms = Terms::new(dialect);
-        terms.add("e.deleted_at IS NULL");
+        terms.add("e.deleted_at IS NULL AND e.withdrawn = 0");
         if let Some(feed) = self.feed {
             let feed = terms.int(feed.0);
             terms.add(format!("e.feed_id = {feed}"));
@@ -95,8 +95,9 @@ pub async fn entries(store: &dyn Store, query: &EntryQuery) -> Result<Found<Entr
 pub async fn by_uid(store: &dyn Store, uid: &str) -> Result<Vec<EntryRow>, DbError> {
     let mut terms = Terms::new(store.dialect());
     let key = terms.int(uid_key(uid));
-    let sql =
-        format!("SELECT {COLUMNS} FROM entry e WHERE e.uid = {key} ORDER BY e.row LIMIT {MOST}");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM entry e WHERE e.uid = {key} AND e.withdrawn = 0 ORDER BY e.row LIMIT {MOST}"
+    );
     let rows = store.select(terms.statement(sql)).await?;
     let mut found = rows.iter().map(|row| read(row).map(|(_, entry)| entry));
     let mut found = found.by_ref().collect::<Result<Vec<_>, _>>()?;

@@ -62,6 +62,7 @@ async fn everything_that_is_kept_is_shown() {
             "stats/top?by=codes".into(),
             "stats/top?by=hosts".into(),
             "config".into(),
+            format!("explain?q={source}"),
             "me".into(),
             "audit".into(),
             "tokens".into(),
@@ -90,6 +91,9 @@ async fn everything_that_is_kept_is_shown() {
         let ready = server.json("/readyz").await;
         assert_eq!(ready["ready"], true, "{ready}");
         assert_eq!(server.get("/healthz").await.status, 200);
+        let metrics = server.get("/metrics").await;
+        assert!(metrics.text().ends_with("# EOF\n"), "{}", metrics.text());
+        assert!(server.get("/bot").await.text().contains("robots.txt"));
         server.stop().await;
     }
 }
