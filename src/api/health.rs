@@ -19,7 +19,12 @@ use crate::db::free_bytes;
 use crate::metrics::MEDIA_TYPE;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz)).routes(routes!(document))
+    OpenApiRouter::new()
+        .routes(routes!(healthz))
+        .routes(routes!(readyz))
+        .routes(routes!(document))
+        .routes(routes!(metrics))
+        .routes(routes!(bot))
 }
 
 /// That it lives.
