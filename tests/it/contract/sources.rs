@@ -5,8 +5,8 @@ use std::time::Duration;
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{
     Access, Admission, Ask, Code, EventKind, FeedFact, FeedState, Health, IngestionMode, Kind,
-    Lane, NewSource, NewTask, Next, Outcome, PollPolicy, Polling, RefetchPolicy, Secret,
-    SourceChange, Status,
+    Lane, NewSource, NewTask, Next, Origin, Outcome, PollPolicy, Polling, RefetchPolicy, Secret,
+    SourceChange, Status, TaskId, Website,
 };
 use feedmill::store::{ArticleFilter, ChannelState, SourceError};
 use feedmill_formats::article::Selectors;
