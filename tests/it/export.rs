@@ -67,7 +67,7 @@ async fn every_format_reads_back() {
         assert_eq!(line["text"], story.text);
     }
     let conn = Connection::open(file("a.sqlite")).unwrap();
-    let mut select = conn.prepare("SELECT id FROM articles").unwrap();
+    let mut select = conn.prepare("SELECT id FROM article").unwrap();
     let found = select.query_map([], |row| row.get(0)).unwrap();
     assert_eq!(found.collect::<Result<BTreeSet<String>, _>>().unwrap(), all);
 

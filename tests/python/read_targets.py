@@ -122,7 +122,7 @@ def read_jsonl(place, urls, findings):
 def read_sqlite(place, urls, findings):
     connection = sqlite3.connect(place)
     connection.row_factory = sqlite3.Row
-    rows = [dict(row) for row in connection.execute("SELECT * FROM articles")]
+    rows = [dict(row) for row in connection.execute("SELECT * FROM article")]
     check_rows(rows, urls, findings)
 
 

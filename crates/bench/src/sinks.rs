@@ -252,7 +252,7 @@ fn copy(path: &Path, kind: Kind, count: usize) -> anyhow::Result<i64> {
         _ => format!(
             "{n} INSERT INTO article(row, id, task_id, source_id, content_hash, simhash, site,
                revision, first_seen, last_seen, body)
-             SELECT 9 + i, unhex(printf('%032x%032x', i, 1)), task_id, source_id, content_hash, simhash,
+             SELECT 9 + i, unhex(printf('%032x%032x', i, 1)), 5000000 + i, source_id, content_hash, simhash,
                site, 1, {now}, {now}, json_set(body, '$.url', 'https://press.example/' || i)
              FROM n, (SELECT * FROM article WHERE row = 1);
              {n} INSERT INTO article_text

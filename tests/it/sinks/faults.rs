@@ -51,7 +51,7 @@ pub(super) fn publish(database: &Path, from: u64, to: u64, at: i64) {
     tx.execute_batch(&format!(
         "{numbers} INSERT INTO article(row, id, task_id, source_id, content_hash, simhash, site,
            revision, first_seen, last_seen, fetch_id, body)
-         SELECT 1000000 + i, unhex(printf('%032x%032x', i, 1)), task_id, source_id, content_hash,
+         SELECT 1000000 + i, unhex(printf('%032x%032x', i, 1)), 5000000 + i, source_id, content_hash,
            simhash, site, 3, {at}, {at}, fetch_id,
            json_set(body, '$.url', 'https://copies.example/' || i)
          FROM n, (SELECT * FROM article WHERE row < 1000000 ORDER BY row LIMIT 1);
