@@ -16,6 +16,8 @@ use assert_cmd::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::kill::ANYWHERE;
+
 /// A directory to work in, and the binary in it with an environment of its own.
 struct Desk(TempDir);
 
@@ -488,7 +490,8 @@ fn a_closed_pipe_is_no_failure() {
 /// An engine as a process of its own.
 fn engine(desk: &Desk, args: &[&str]) -> Child {
     std::process::Command::new(assert_cmd::cargo::cargo_bin!("feedmill"))
-        .args([&["run", "--set", "fetch.contact=test@example.org"], args].concat())
+        .args(["run", "--set", "fetch.contact=test@example.org", "--set", ANYWHERE])
+        .args(args)
         .current_dir(desk.path())
         .env_clear()
         .stdout(Stdio::piped())

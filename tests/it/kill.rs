@@ -14,6 +14,9 @@ use crate::support::{LIMIT, World};
 /// How often the engine is killed.
 const KILLS: u64 = 20;
 
+/// Many engines run at once, and each serves HTTP.
+pub(crate) const ANYWHERE: &str = "api.listen=127.0.0.1:0";
+
 /// The program, without what only its tests know.
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedmill"));
@@ -50,6 +53,7 @@ pub(crate) fn command(world: &World, dir: &Path, database: Option<&str>, more: &
     command.envs(database.map(|url| ("FEEDMILL_DATABASE__URL", url)));
     command
         .args(["run", "--set", &resolve, "--set", "schedule.sitemap_interval=30m"])
+        .args(["--set", ANYWHERE])
         .args(["--set", "fetch.contact=https://newsroom.test/robot", "--data-dir"])
         .arg(dir)
         .args(more.iter().flat_map(|setting| ["--set", setting]))
@@ -139,7 +143,7 @@ async fn a_second_engine_on_the_same_directory_is_refused() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let second = binary()
-        .args(["run", "--data-dir"])
+        .args(["run", "--set", ANYWHERE, "--data-dir"])
         .arg(&world.config.data_dir)
         .current_dir(world.dir())
         .output()

@@ -175,6 +175,7 @@ pub(super) async fn what_an_operator_names_goes_before_what_a_walk_came_upon(ope
     let other = NewSource { name: "other".into(), ..list.spec.clone() };
     let other = trial.store.add_source(other).await.unwrap();
     assert_eq!(trial.task(PAGE).await.source, Some(list.id));
+    trial.store.remove_source("walker").await.unwrap();
     trial.store.remove_source("list").await.unwrap();
     assert_eq!(trial.task(PAGE).await.source, Some(other.id));
 }
