@@ -14,7 +14,7 @@ use super::asked::{Asked, At, Body, Lines, Nothing};
 use super::guard::Who;
 use super::listing::{Page, Wanted, cut, place, told};
 use super::problem::Problem;
-use super::views::{AuditView, TokenView};
+use super::views::{AuditView, Time, TokenView};
 use crate::app::explain::{ExplainError, Explanation, explain};
 use crate::config::values;
 use crate::store::gate::{self, AuditRow};
@@ -38,12 +38,22 @@ struct Me {
     scope: String,
     /// Whether nobody needs a token.
     open: bool,
+    /// What time it is here.
+    at: Time,
+    /// How fast time runs here: more than 1 on the clock of a demonstration.
+    rate: f64,
 }
 
-/// Tells who asks, and what that may do
+/// Tells who asks, what that may do, and what time it is
 #[utoipa::path(get, path = "/me", tag = "admin", responses((status = 200, body = Me)))]
-async fn me(Extension(who): Extension<Who>, _: Asked<Nothing>) -> Json<Me> {
-    Json(Me { name: who.name, scope: who.scope.to_string(), open: who.open })
+async fn me(State(api): State<Api>, Extension(who): Extension<Who>, _: Asked<Nothing>) -> Json<Me> {
+    Json(Me {
+        name: who.name,
+        scope: who.scope.to_string(),
+        open: who.open,
+        at: Time(api.clock.now()),
+        rate: api.clock.scale().map_or(1.0, |scale| scale.rate),
+    })
 }
 
 /// A setting.

@@ -28,6 +28,7 @@ const VIEWS: &[&str] = &[
     "/sinks/{*rest}",
     "/explain",
     "/events",
+    "/settings",
     "/login",
 ];
 const ASSETS: &str = "/assets/{*file}";
