@@ -115,7 +115,9 @@ async fn an_installation_goes_to_postgresql_and_back_and_is_the_same() {
     let new = "INSERT INTO source(uuid, name, url, spec, created_at)
         VALUES('v', 'new', 'x', '{}', 1) RETURNING id";
     let new: i64 = client.query_one(new, &[]).await.unwrap().get(0);
-    let Value::Integer(used) = before["sqlite_sequence"][1][1] else { panic!("no counter") };
+    let counter = |row: &Vec<Value>| row[0] == Value::Text("source".into());
+    let counter = before["sqlite_sequence"].iter().position(counter).expect("a counter");
+    let Value::Integer(used) = before["sqlite_sequence"][counter][1] else { panic!("no counter") };
     assert_eq!(new, used + 1, "no source gets the number of a removed one");
     client.batch_execute("DELETE FROM source WHERE name = 'new'").await.unwrap();
 
@@ -127,7 +129,7 @@ async fn an_installation_goes_to_postgresql_and_back_and_is_the_same() {
     for dump in [&mut expected, &mut after] {
         dump.get_mut("meta").unwrap().retain(|row| row[0] != lease);
     }
-    expected.get_mut("sqlite_sequence").unwrap()[1][1] = Value::Integer(used + 1);
+    expected.get_mut("sqlite_sequence").unwrap()[counter][1] = Value::Integer(used + 1);
     for (table, rows) in &expected {
         assert_eq!(rows, &after[table], "{table}");
     }
