@@ -63,7 +63,8 @@ def read_redis(place, urls, findings):
             findings.append(f"{uid}: its text is not as long as it says")
         if int(article["raw_len"]) <= 0 or float(article["fetched_ts"]) <= 0:
             findings.append(f"{uid}: {article['raw_len']} {article['fetched_ts']}")
-        if not 0 < server.ttl(f"rss:article_canonical:{uid}") <= 7 * 86400:
+        # Redis tells time by its own clock, and that of a simulation runs ahead by some hours.
+        if not 6 * 86400 < server.ttl(f"rss:article_canonical:{uid}") < 8 * 86400:
             findings.append(f"{uid}: it does not go after seven days")
         if not server.sismember(f"rss:articles_by_category:{article['category']}", uid):
             findings.append(f"{uid}: it is not in {article['category']}")
