@@ -3,7 +3,7 @@
 //!
 //! One file per resource. A handler reads what is asked, calls the function that the command line calls,
 //! and shows what came of it. Nothing is decided here about the web, and nothing here fetches, but for the
-//! look at an address that an operator asks for. Who may do what is decided in one place, [`guard`].
+//! look at an address that an operator asks for. Who may do what is decided in one place, `guard`.
 
 mod admin;
 mod articles;
