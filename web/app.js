@@ -3,7 +3,7 @@
 import { token, whenUnauthorized } from "./api.js";
 import { repaint } from "./chart.js";
 import { h, put } from "./dom.js";
-import { freshen } from "./format.js";
+import { freshen, pace } from "./format.js";
 import { dialog, problem, skeleton } from "./parts.js";
 import { session, whoami } from "./session.js";
 
@@ -172,6 +172,10 @@ whenUnauthorized(() => {
   go(`/login${from === "/" ? "" : `?next=${encodeURIComponent(from)}`}`, true);
 });
 
-setInterval(freshen, 10_000);
+const tick = () => {
+  freshen();
+  setTimeout(tick, pace());
+};
+tick();
 themed();
 show();

@@ -99,6 +99,16 @@ export function relative(at) {
   return away > 0 ? `in ${said}` : `${said} ago`;
 }
 
+/** A time that is not over while it is in the past: whoever waits for it need not. */
+export function due(at, none = "–") {
+  return at && Date.parse(at) <= now() ? h("span", { title: absolute(at) }, "now") : when(at, none);
+}
+
+/** How long a request took. */
+export function took(ms) {
+  return ms === 0 ? "< 1 ms" : span(ms);
+}
+
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
 export function absolute(at) {
@@ -112,6 +122,17 @@ export function when(at, none = "–") {
   return h("time", { datetime: at, title: absolute(at) }, relative(at));
 }
 
+/** A moment as a date: its exact form is the title. */
+export function date(at) {
+  const time = Date.parse(at);
+  return at && h("time.fixed", { datetime: at, title: Number.isNaN(time) ? null : new Date(time).toISOString() }, absolute(at).replace(/ \(.*/, ""));
+}
+
+/** `once`, `twice`, `3 times`. */
+export function times(value) {
+  return ["never", "once", "twice"][value] ?? `${exact(value)} times`;
+}
+
 /** Brings all relative times on the page up to date. */
 export function freshen() {
   for (const node of document.querySelectorAll("time[datetime]:not(.fixed)")) {
@@ -120,9 +141,20 @@ export function freshen() {
   }
 }
 
+/** How often relative times change: a demonstration's clock is faster than ours. */
+export function pace() {
+  return clock.rate > 1 ? 1000 : 5000;
+}
+
 /** `never_fetched` reads as `never fetched`. */
 export function words(name) {
   return String(name ?? "").replaceAll("_", " ");
+}
+
+/** The same as the beginning of a line. */
+export function label(name) {
+  const text = words(name);
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** The host and the path of an address, without its scheme. */

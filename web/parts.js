@@ -15,6 +15,11 @@ export function tone(word) {
   return TONES[word] ?? "plain";
 }
 
+/** Where the sources of a standing are, or the channels that are the reason for it. */
+export function behind(standing) {
+  return { disabled: "/sources?enabled=false", late: "/sources?tab=feeds&health=late", failing: "/sources?tab=feeds&health=failing", blocked: "/sources?tab=feeds&health=blocked" }[standing];
+}
+
 /** A small word with a colour; the colour never says anything alone. */
 export function badge(word, title, colour = tone(word)) {
   return h("span.badge", { class: colour, title }, words(word));
@@ -65,7 +70,7 @@ export function problem(error, again) {
     again && h("button", { type: "button", onclick: again }, "Try again"));
 }
 
-function sentence(text) {
+export function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

@@ -1,7 +1,7 @@
 // The form of a source: all that can be said about one. Only what was changed is sent.
 
 import { h, put } from "./dom.js";
-import { written } from "./format.js";
+import { label, written } from "./format.js";
 import { problem } from "./parts.js";
 
 const LINES = { read: (value) => (value ?? []).join("\n"), write: (text) => text.split(/\s+/).filter(Boolean), kind: "lines" };
@@ -71,7 +71,7 @@ export function selectorFields(selectors, disabled) {
   const nodes = PARTS.map((part) => {
     const field = h("textarea.mono", { name: `selectors.${part}`, rows: "1", spellcheck: "false", disabled, value: selectorText(selectors?.[part]), placeholder: part === "exclude" ? "one a line" : "told by the page" });
     inputs.set(part, field);
-    return h("label.field", null, h("span", null, part.replaceAll("_", " ")), field);
+    return h("label.field", null, h("span", null, label(part)), field);
   });
   const values = () => {
     const said = {};

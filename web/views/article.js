@@ -3,7 +3,7 @@
 
 import { api, download, path } from "../api.js";
 import { h, link, out, put } from "../dom.js";
-import { absolute, bare, bytes, exact, percent, span, when, words } from "../format.js";
+import { absolute, bare, bytes, date, exact, label, percent, took, when, words } from "../format.js";
 import { badge, button, facts, heading, load, nothing, section, tabs } from "../parts.js";
 import { plain, table } from "../table.js";
 import { marks } from "./articles.js";
@@ -18,7 +18,7 @@ export async function view({ root, signal, title, id, query }) {
       button("Save Markdown", () => download(`${here}/markdown`, null, "article.md")),
     ] }),
     tabs("About this article", [
-      { name: "read", title: "Read", make: () => reader(article) },
+      { name: "read", title: "Read", make: () => reader(article, false) },
       { name: "facts", title: "Facts", make: () => about(article) },
       { name: "html", title: "HTML", make: () => source(here, signal) },
       { name: "raw", title: "Raw", make: () => raw(article, signal) },
@@ -27,14 +27,14 @@ export async function view({ root, signal, title, id, query }) {
     ], query.tab, (name) => history.replaceState(null, "", location.pathname + (name === "read" ? "" : `?tab=${name}`))));
 }
 
-export function reader({ title, authors, site_name: site, source, published, first_seen: seen, language, word_count: length, abstract, text }) {
+export function reader({ title, authors, site_name: site, source, published, first_seen: seen, language, word_count: length, abstract, text }, titled = true) {
   const parts = (text ?? "").split(/\n\s*\n/).map((part) => part.trim()).filter(Boolean);
   // A page often tells its headline twice.
   if (parts[0] === title) parts.shift();
   const at = published ?? seen;
   const by = [authors?.join(", "), site ?? source, at && absolute(at).replace(/ \(.*/, ""), `${exact(length)} words, ${Math.max(1, Math.round(length / 230))} min`];
   return h("article.reader", { lang: language, dir: "auto" },
-    h("h2", null, title),
+    titled ? h("h2", null, title) : null,
     h("p.by", null, by.filter(Boolean).join(" · ")),
     abstract && !parts[0]?.startsWith(abstract.slice(0, 60)) ? h("p.lead", null, abstract) : null,
     parts.length ? h("div.text", null, parts.map((part) => h("p", null, part))) : nothing("No text is kept.", "It may be a duplicate whose text stands with the first, or its rights say not to keep it."));
@@ -45,10 +45,10 @@ function about(article) {
     section("Facts", {}, h("div.body", null, facts([
       ["Source", article.source && link(path`/sources/${article.source_id}`, article.source)],
       ["Canonical address", article.canonical_url && out(article.canonical_url, bare(article.canonical_url))],
-      ["Published", article.published && absolute(article.published)],
-      ["Updated", article.updated && absolute(article.updated)],
-      ["First seen", absolute(article.first_seen)],
-      ["Last seen", absolute(article.last_seen)],
+      ["Published", date(article.published)],
+      ["Updated", date(article.updated)],
+      ["First seen", date(article.first_seen)],
+      ["Last seen", date(article.last_seen)],
       ["Authors", article.authors?.join(", ")],
       ["Site", article.site_name],
       ["Section", article.section],
@@ -76,7 +76,7 @@ function about(article) {
 function rights(said) {
   const stated = Object.entries(said ?? {}).filter(([, value]) => value !== null && (typeof value !== "object" || Object.keys(value).length));
   const text = (value) => (typeof value === "object" ? (Array.isArray(value) ? value.join(", ") : JSON.stringify(value)) : String(value));
-  return stated.length ? section("Rights", { note: "as the page states them" }, h("div.body", null, facts(stated.map(([name, value]) => [words(name), text(value)])))) : null;
+  return stated.length ? section("Rights", { note: "as the page states them" }, h("div.body", null, facts(stated.map(([name, value]) => [label(name), text(value)])))) : null;
 }
 
 function source(here, signal) {
@@ -97,17 +97,44 @@ function raw(article, signal) {
     const save = () => download(`${where}/body`, null, `${got.id}.bin`);
     return section("The answer that it was read from", { aside: got.kept ? button("Save the bytes", save, { kind: "small" }) : badge("no longer kept", undefined, "warn") },
       h("div.body", null, facts([
-        ["Asked", absolute(got.at)],
+        ["Asked", date(got.at)],
         ["Address", out(got.url, bare(got.url))],
         ["Answer", [String(got.status ?? "–"), " ", badge(got.code)]],
         ["Type", got.content_type],
         ["Bytes", bytes(got.bytes)],
-        ["Took", span(got.elapsed_ms)],
+        ["Took", took(got.elapsed_ms)],
         ["SHA-256", h("span.mono", null, got.body_sha256)],
       ])),
-      h("div.body.compare", null, head("We asked", got.request), head("It answered", got.response)));
+      h("div.body.compare", null, head("We asked", got.request), head("It answered", got.response)),
+      got.kept ? served(where, signal) : null);
   }, 6);
   return place;
+}
+
+/** So much of a body is shown. */
+const SHOWN = 200_000;
+
+/** The body as text: what it was coded with is undone here, and nothing of it is run. */
+function served(where, signal) {
+  const place = h("div");
+  load(place, signal, async () => {
+    const reply = await api.raw(`${where}/body`, null, { signal });
+    const coding = reply.headers.get("x-served-content-encoding");
+    const known = { gzip: "gzip", "x-gzip": "gzip", deflate: "deflate" }[coding ?? ""];
+    if (coding && coding !== "identity" && !known) return h("p.note", null, `It is coded with ${coding}: save the bytes to look at them.`);
+    const whole = await new Response(known ? reply.body.pipeThrough(new DecompressionStream(known)) : reply.body).arrayBuffer();
+    const text = decoded(whole, reply.headers.get("x-served-content-type") ?? "");
+    return [h("h3", null, "Its body"), h("pre.log", null, text.slice(0, SHOWN)), text.length > SHOWN ? h("p.note", null, `and ${exact(text.length - SHOWN)} characters more`) : null];
+  }, 4);
+  return h("div.body", null, place);
+}
+
+function decoded(whole, type) {
+  try {
+    return new TextDecoder(/charset="?([^";]+)/i.exec(type)?.[1] ?? "utf-8").decode(whole);
+  } catch {
+    return new TextDecoder().decode(whole);
+  }
 }
 
 function head(label, message) {

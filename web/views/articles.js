@@ -12,9 +12,8 @@ export function view({ root, signal, title, query }) {
     label: "Articles", where: "/articles", query, signal,
     href: (one) => path`/articles/${one.id}`,
     columns: [
-      { label: "Title", class: "long", cell: (one) => [h("a.strong", { href: path`/articles/${one.id}`, tabindex: "-1" }, one.title || bare(one.url)), h("span.under", { title: one.url }, bare(one.url))] },
-      { label: "Source", class: "some", cell: (one) => (one.source ? h("a", { href: path`/sources/${one.source_id}` }, one.source) : h("span.none", null, "–")) },
-      { label: "", class: "fit", cell: marks },
+      { label: "Title", class: "long", cell: (one) => [h("a.strong", { href: path`/articles/${one.id}`, tabindex: "-1", title: one.title }, one.title || bare(one.url)), h("span.under", { title: one.url }, marks(one), " ", bare(one.url))] },
+      { label: "Source", class: "some", cell: (one) => (one.source ? h("a", { href: path`/sources/${one.source_id}`, title: one.source }, one.source) : h("span.none", null, "–")) },
       { label: "Language", class: "fit", cell: (one) => one.language ?? "–" },
       { label: "Words", class: "num", cell: (one) => exact(one.word_count) },
       { label: "Published", class: "num", cell: (one) => when(one.published) },

@@ -2,8 +2,8 @@
 
 import { api, path } from "../api.js";
 import { h, link, put } from "../dom.js";
-import { absolute, bare, exact, now, relative, span, when, words } from "../format.js";
-import { badge, coded, facts, heading, load, nothing, section } from "../parts.js";
+import { absolute, bare, due, exact, now, relative, span, times, when, words } from "../format.js";
+import { badge, coded, facts, heading, load, nothing, section, sentence } from "../parts.js";
 import { plain } from "../table.js";
 
 export function view({ root, signal, go, title, query }) {
@@ -39,12 +39,12 @@ function address({ tasks, waits: waiting }) {
 function task({ task: one, verdict, trail, article, deliveries }) {
   return section(bare(one.url), { aside: [badge(one.kind, undefined, "plain"), badge(one.status), one.last_error && badge(one.last_error, undefined, "bad")] },
     h("div.body", null,
-      h("p.remark", null, coded(verdict)),
+      h("p.remark", null, coded(sentence(verdict))),
       h("p.under", null,
         link(path`/hosts/${one.host}`, one.host), " · ",
         one.source_id ? [link(path`/sources/${one.source_id}`, "its source"), " · "] : null,
         article ? [link(path`/articles/${article.id}`, "the article"), " · "] : null,
-        `priority ${one.priority}, asked for ${exact(one.fetch_count)} times`)),
+        `priority ${one.priority}, ${one.fetch_count ? `asked for ${times(one.fetch_count)}` : "never asked for"}`)),
     trail.length ? h("ol.trail", null, trail.map(step)) : nothing("Nothing has happened to it yet."),
     deliveries.length ? plain("Where it went", [
       { label: "Event", class: "fit", cell: ({ event }) => [`#${event.seq} `, badge(event.kind, undefined, "plain")] },
@@ -69,15 +69,22 @@ const CHANNEL = [
   { label: "State", class: "fit", cell: (one) => badge(one.health ?? one.status) },
   { label: "Last error", class: "fit", cell: (one) => (one.last_error ? h("span.bad", null, words(one.last_error)) : "–") },
   { label: "Last", class: "num", cell: (one) => when(one.last_fetched_at, "never") },
-  { label: "Next", class: "num", cell: (one) => when(one.next_fetch_at) },
+  { label: "Next", class: "num", cell: (one) => due(one.next_fetch_at) },
 ];
+
+/** How many addresses are in which state. */
+function standings(tasks, name) {
+  const some = Object.entries(tasks).filter(([, count]) => count);
+  if (!some.length) return "It has no addresses yet.";
+  return some.map(([state, count], at) => [at ? " · " : "", link(`/frontier?status=${state}&source=${encodeURIComponent(name)}`, `${exact(count)} ${state}`)]);
+}
 
 function source({ source: one, channels, waits: waiting, discovery, tasks }) {
   const search = discovery && [discovery.ended ? "The search for its channels was over " : "Its channels are being looked for since ", when(discovery.ended ?? discovery.began, "now"), `: ${discovery.found.length} found, ${discovery.tried.length} looked at in vain, ${discovery.requests} requests.`];
   return [
     section(one.name, { aside: [badge("source", undefined, "plain"), link(path`/sources/${one.id ?? one.name}`, "Look at it")] },
       h("div.body", null,
-        h("p", null, Object.entries(tasks).filter(([, count]) => count).map(([state, count]) => [link(`/frontier?status=${state}&source=${encodeURIComponent(one.name)}`, `${exact(count)} ${state}`), "  "]) ?? "no addresses"),
+        h("p", null, standings(tasks, one.name)),
         search && h("p.under", null, search)),
       channels.length ? plain("Its channels", CHANNEL, channels) : nothing("It has no channels.", "Name its feeds in its settings, or let it be walked.")),
     ...waits(waiting),
@@ -90,7 +97,7 @@ function host({ host: one, waits: waiting, channels }) {
       h("div.body", null, facts([
         ["Pause", span(one.pause_ms)],
         ["Last asked", when(one.last_fetch_at, "never")],
-        ["Next", when(one.next_at)],
+        ["Can be asked", due(one.next_at)],
         ["Under way", exact(one.in_flight)],
       ])),
       channels.length ? plain("What is asked of it regularly", CHANNEL, channels) : nothing("Nothing is asked of it regularly.")),

@@ -3,10 +3,10 @@
 import { api, path } from "../api.js";
 import { strip } from "../chart.js";
 import { every, h, put } from "../dom.js";
-import { bare, count, exact, when, words } from "../format.js";
-import { badge, button, dialog, heading, load, nothing, problem, section, sure, tile, toast } from "../parts.js";
+import { bare, count, due, exact, label, when, words } from "../format.js";
+import { badge, button, dialog, heading, load, nothing, problem, sure, tile, toast } from "../parts.js";
 import { can } from "../session.js";
-import { filters, plain, table } from "../table.js";
+import { filters, table } from "../table.js";
 
 const STATUSES = [["pending", "info"], ["fetching", "good"], ["fetched", "same"], ["failed", "warn"], ["dead", "bad"], ["parked", "plain"]];
 const KINDS = ["robots", "probe", "feed", "sitemap", "listing", "archive", "article", "enclosure"];
@@ -15,18 +15,18 @@ const FILTERS = ["status", "source", "host", "kind", "code", "search"];
 export function view({ root, signal, title, query }) {
   title("Frontier");
   let asked = { ...query };
-  const cards = h("div.tiles", null, STATUSES.map(([name]) => tile(name[0].toUpperCase() + name.slice(1), "–")));
-  const sources = h("div");
+  const cards = h("div.tiles", null, STATUSES.map(([name]) => tile(label(name), "–")));
+  const sources = h("ul.cards", { "aria-label": "Addresses by source" });
   const stats = () => load(cards, signal, async () => {
     const got = await api.get("/frontier/stats", { top: 8 }, { signal });
-    put(sources, bySource(got.by_source));
+    put(sources, (got.by_source ?? []).map(bySource));
     return STATUSES.map(([name, colour]) => card(name, colour, got));
   }, 1);
   const card = (name, colour, got) => {
     const value = got.total[name] ?? 0;
     const on = asked.status === name;
     const note = name === "pending" ? `${exact(got.due)} due now` : name === "dead" && got.dead_by_code.length ? `most: ${words(got.dead_by_code[0].code)}` : " ";
-    const node = tile(name[0].toUpperCase() + name.slice(1), count(value), note, { colour: value && ["warn", "bad"].includes(colour) ? colour : "" });
+    const node = tile(label(name), count(value), note, { colour: value && ["warn", "bad"].includes(colour) ? colour : "" });
     const press = h("button.tile", { type: "button", "aria-pressed": String(on), onclick: () => bar.set({ status: asked.status === name ? "" : name }) });
     press.append(...node.childNodes);
     return press;
@@ -60,7 +60,7 @@ export function view({ root, signal, title, query }) {
   });
   put(root,
     heading("Frontier", { sub: "Every address, and what becomes of it", actions: can("write") && h("button", { type: "button", onclick: () => submit(after) }, "Submit addresses") }),
-    cards, bar.node, bulk, list.node, sources);
+    cards, sources, bar.node, bulk, list.node);
   tools();
   every(30, signal, stats);
 }
@@ -76,12 +76,11 @@ function columns(after) {
       h("a.strong", { href: `/explain?q=${encodeURIComponent(one.url)}`, title: `${one.url}\nWhy?` }, place(one.url)),
       h("span.under", { title: one.reason }, h("a", { href: path`/hosts/${one.host}` }, one.host), one.reason ? ` · ${one.reason}` : ""),
     ] },
-    { label: "Status", class: "fit", cell: (one) => badge(one.status) },
-    { label: "Kind", class: "fit", cell: (one) => [badge(one.kind, undefined, "plain"), " ", h("span.under", { title: "origin" }, one.origin === one.kind ? "" : `by ${one.origin}`)] },
+    { label: "Status", class: "fit", cell: (one) => [badge(one.status), one.last_error ? h("span.under.bad", { title: one.reason }, words(one.last_error)) : null] },
+    { label: "Kind", class: "fit", cell: (one) => [badge(one.kind, undefined, "plain"), one.origin === one.kind ? null : h("span.under", { title: "how it came" }, `by ${one.origin}`)] },
     { label: "Priority", class: "num", sort: "priority", cell: (one) => String(one.priority) },
     { label: "Tries", class: "num", cell: (one) => (one.retry_count ? h("span", { title: `${one.retry_count} in vain, one after the other` }, `${one.fetch_count} · ${one.retry_count}✗`) : String(one.fetch_count)) },
-    { label: "Last error", class: "fit", cell: (one) => (one.last_error ? h("span.bad", { title: one.reason }, words(one.last_error)) : h("span.none", null, "–")) },
-    { label: "Next", class: "num", sort: "due", cell: (one) => (["pending", "failed"].includes(one.status) ? when(one.next_fetch_at) : h("span.none", null, "–")) },
+    { label: "Next", class: "num", sort: "due", cell: (one) => (["pending", "failed"].includes(one.status) ? due(one.next_fetch_at) : h("span.none", null, "–")) },
     { label: "Found", class: "num", sort: "discovered", cell: (one) => when(one.discovered_at) },
     ...(can("write") ? [{ label: "", class: "acts", cell: (one) => actions(one, after) }] : []),
   ];
@@ -126,13 +125,12 @@ function bulkButton(verb, asked, after) {
   }, { kind: verb === "retry" ? "small" : "small danger", done: (done) => `${exact(done.done)} addresses ${verb === "retry" ? "are due now" : "were deleted"}.` });
 }
 
-function bySource(items) {
-  if (!items?.length) return null;
-  return section("By source", { note: "the greatest" }, plain("Addresses by source", [
-    { label: "Source", class: "title", cell: (one) => h("a.strong", { href: `/frontier?source=${encodeURIComponent(one.name)}` }, one.name) },
-    ...STATUSES.map(([name]) => ({ label: name, class: "num", cell: (one) => exact(one[name] ?? 0) })),
-    { label: "Share", class: "some", cell: (one) => strip(STATUSES.map(([name, colour]) => ({ label: `${name}: ${one[name] ?? 0}`, colour, count: one[name] ?? 0 })), one.name) },
-  ], items));
+/** A source with its addresses by status; those with most come first. */
+function bySource(one) {
+  const parts = STATUSES.map(([name, colour]) => ({ name, colour, count: one[name] ?? 0, label: `${name}: ${exact(one[name] ?? 0)}` })).filter((part) => part.count);
+  const told = parts.map((part) => `${exact(part.count)} ${part.name}`).join(", ");
+  return h("li", null, h("a", { href: `/frontier?source=${encodeURIComponent(one.name)}`, title: one.name },
+    h("b", null, one.name), strip(parts, told), h("span.under", null, told)));
 }
 
 function submit(after) {

@@ -3,11 +3,11 @@
 import { api, path } from "../api.js";
 import { chart } from "../chart.js";
 import { h, put } from "../dom.js";
-import { bare, bytes, count, exact, now, span, when, words, written } from "../format.js";
+import { bare, bytes, count, due, exact, now, span, took, when, words, written } from "../format.js";
 import { badge, button, dialog, facts, heading, load, nothing, problem, section, toast } from "../parts.js";
 import { can } from "../session.js";
 import { plain } from "../table.js";
-import { FROM, standing } from "./hosts.js";
+import { FROM, standing, waiting } from "./hosts.js";
 
 export async function view({ root, signal, title, id }) {
   title(id);
@@ -42,9 +42,9 @@ function page(host, here, show) {
       ["Slowed by an operator", host.slow_ms ? span(host.slow_ms) : null],
       ["Requests at once", String(host.concurrency)],
       ["Under way", exact(host.in_flight)],
-      ["Waiting", `${exact(host.queued.poll)} polls, ${exact(host.queued.page)} pages, ${exact(host.queued.media)} media`],
+      ["Waiting", waiting(host)],
       ["Last asked", when(host.last_fetch_at, "never")],
-      ["Next", when(host.next_at)],
+      ["Can be asked", due(host.next_at)],
       ["Known since", when(host.created_at)],
     ]))),
     host.robots?.length ? section("robots.txt", {}, plain("robots.txt of its origins", [
@@ -84,7 +84,7 @@ function asked({ from, days: told, last = [] }) {
       { label: "Address", class: "long", cell: (one) => h("a", { href: `/explain?q=${encodeURIComponent(one.url)}`, title: one.url }, bare(one.url)) },
       { label: "Answer", class: "fit", cell: (one) => [one.status ?? "–", " ", badge(one.code)] },
       { label: "Bytes", class: "num", cell: (one) => bytes(one.bytes) },
-      { label: "Took", class: "num", cell: (one) => span(one.elapsed_ms) },
+      { label: "Took", class: "num", cell: (one) => took(one.elapsed_ms) },
     ], last),
   ];
 }

@@ -2,7 +2,7 @@
 
 import { path } from "../api.js";
 import { h, put } from "../dom.js";
-import { exact, now, span, when } from "../format.js";
+import { due, exact, now, span, when } from "../format.js";
 import { badge, heading, nothing, tabs } from "../parts.js";
 import { filters, table } from "../table.js";
 
@@ -17,16 +17,20 @@ export function standing(host) {
 
 export const FROM = { default: "the house's", crawl_delay: "its robots.txt", source: "its source", operator: "an operator", learned: "its complaints" };
 
+/** What stands in its queue, by lane. */
+export function waiting({ queued }) {
+  const some = [["poll", "polls"], ["page", "pages"], ["media", "media"]].filter(([lane]) => queued[lane]);
+  return some.length ? some.map(([lane, name]) => `${exact(queued[lane])} ${queued[lane] === 1 ? lane : name}`).join(", ") : h("span.none", null, "nothing");
+}
+
 const COLUMNS = [
-  { label: "Host", class: "title", cell: (one) => h("a.strong", { href: path`/hosts/${one.name}`, tabindex: "-1" }, one.name) },
+  { label: "Host", class: "long", cell: (one) => h("a.strong", { href: path`/hosts/${one.name}`, tabindex: "-1" }, one.name) },
   { label: "State", class: "fit", cell: standing },
   { label: "Pause", class: "num", cell: (one) => h("span", { title: FROM[one.pause_from] ?? one.pause_from }, span(one.pause_ms)) },
-  { label: "Waiting polls", class: "num", cell: (one) => exact(one.queued.poll) },
-  { label: "Waiting pages", class: "num", cell: (one) => exact(one.queued.page) },
-  { label: "Waiting media", class: "num", cell: (one) => exact(one.queued.media) },
+  { label: "Waiting", class: "num", cell: waiting },
   { label: "At once", class: "num", cell: (one) => String(one.concurrency) },
   { label: "Last asked", class: "num", cell: (one) => when(one.last_fetch_at, "never") },
-  { label: "Next", class: "num", cell: (one) => when(one.next_at) },
+  { label: "Can be asked", class: "num", cell: (one) => due(one.next_at) },
 ];
 
 export function view({ root, signal, title, query }) {

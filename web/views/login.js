@@ -14,7 +14,7 @@ function onwards(next) {
 export function view({ root, go, title, query }) {
   title("Log in");
   const said = h("div", { "aria-live": "polite" });
-  const field = h("input", { type: "password", name: "token", autocomplete: "off", spellcheck: "false", required: true, autofocus: true, "aria-describedby": "token-hint" });
+  const field = h("input", { type: "password", name: "token", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "token-hint" });
   const enter = h("button.primary", { type: "submit" }, "Log in");
   const form = h("form.login", { onsubmit: async (event) => {
     event.preventDefault();

@@ -6,19 +6,19 @@ import { every, h, link, put } from "../dom.js";
 import { line } from "../eventline.js";
 import { bare, bytes, count, exact, percent, span, words } from "../format.js";
 import { follow } from "../live.js";
-import { coded, heading, load, nothing, section, tile } from "../parts.js";
+import { behind, coded, heading, load, nothing, section, tile } from "../parts.js";
 
 const EVENTS = 12;
 const RANGES = [[6, "6 h"], [24, "24 h"], [168, "7 days"]];
 const STANDINGS = [["healthy", "good"], ["never_fetched", "info"], ["late", "warn"], ["failing", "bad"], ["blocked", "bad"], ["disabled", "plain"]];
 
 /** Places are as high as what comes, so that nothing moves when it does. */
-const HEIGHTS = { polls: 258, delay: 186, bytes: 186, standings: 79, queue: 108, feeds: 254, codes: 254, hosts: 254 };
+const HEIGHTS = { polls: 258, rates: 0, delay: 186, bytes: 186, standings: 79, queue: 108, feeds: 254, codes: 254, hosts: 254 };
 const FIGURES = ["Sources", "Entries", "Articles", "Requests", "Received", "Events"];
 const PROMISES = ["p99 of a fetch", "Failed fetches", "Feeds polled in time", "From publication to us", "Budget"];
 
 function places() {
-  const made = Object.entries(HEIGHTS).map(([name, height]) => [name, h("div", { style: { "min-height": `${height}px` } })]);
+  const made = Object.entries(HEIGHTS).map(([name, height]) => [name, h("div.place", { style: { "--height": `${height}px` } })]);
   return { ...Object.fromEntries(made), tiles: h("div.tiles", null, FIGURES.map((name) => tile(name, "–"))), slos: h("div.tiles.two", null, PROMISES.map((name) => tile(name, "–"))) };
 }
 
@@ -35,7 +35,7 @@ export function view({ root, signal, title, query }) {
     at.tiles,
     at.slos,
     h("div.grid", null,
-      h("div.c8", null, section("Answers", { note: "what publishers said, over time" }, at.polls)),
+      h("div.c8", null, section("Answers", { note: "what publishers said, over time", aside: at.rates }, at.polls)),
       h("div.c4.stack", null, section("Sources", { aside: link("/sources", "All") }, at.standings), section("Queue", { aside: link("/frontier", "All") }, at.queue)),
       h("div.c6", null, section("Time to answer", { note: "half and 99 of 100 requests" }, at.delay)),
       h("div.c6", null, section("Traffic", { note: "sent to us, and saved by conditional requests" }, at.bytes)),
@@ -65,8 +65,8 @@ export function view({ root, signal, title, query }) {
 function figures(at, { totals, slo, freshness, budget, saved_bytes_day: saved }) {
   const same = totals.requests ? totals.not_modified / totals.requests : 0;
   put(at.slos,
-    tile("p99 of a fetch", slo.fetch_p99_ms === null ? "–" : span(slo.fetch_p99_ms), "last 24 hours"),
-    tile("Failed fetches", exact(slo.failed_day) || "–", `${percent(slo.failed_share)} of ${count(slo.fetches_day)} a day`, { colour: slo.failed_share > 0.05 ? "bad" : slo.failed_share > 0.01 ? "warn" : "" }),
+    tile("p99 of a fetch", slo.fetch_p99_ms === null ? "–" : span(slo.fetch_p99_ms), "in 24 h"),
+    tile("Failed fetches", exact(slo.failed_day) || "–", `${percent(slo.failed_share)} of ${count(slo.fetches_day)} in 24 h`, { colour: slo.failed_share > 0.05 ? "bad" : slo.failed_share > 0.01 ? "warn" : "" }),
     tile("Feeds polled in time", percent(slo.feeds_in_time_share), `${exact(slo.feeds_in_time)} of ${exact(slo.feeds)} within twice their interval`, { colour: slo.feeds && slo.feeds_in_time_share < 0.95 ? "warn" : "" }),
     tile("From publication to us", freshness?.p50_s == null ? "–" : span(freshness.p50_s * 1000), freshness?.p90_s == null ? "half of the entries" : `half; nine of ten in ${span(freshness.p90_s * 1000)}`),
     budgetTile(budget));
@@ -75,7 +75,7 @@ function figures(at, { totals, slo, freshness, budget, saved_bytes_day: saved })
     tile("Entries", count(totals.entries), "read in feeds"),
     tile("Articles", count(totals.articles), `${count(totals.duplicates)} duplicates`, { href: "/articles" }),
     tile("Requests", count(totals.requests), `${percent(same, 0)} not modified`),
-    tile("Received", bytes(totals.bytes), `${bytes(saved)} saved a day`),
+    tile("Received", bytes(totals.bytes), `${bytes(saved)} saved in 24 h`),
     tile("Events", count(totals.events), "in the log", { href: "/events" }),
   ];
 }
@@ -83,15 +83,32 @@ function figures(at, { totals, slo, freshness, budget, saved_bytes_day: saved })
 function budgetTile(budget) {
   const allowed = budget.limit_day;
   const used = budget.requests_day;
-  if (!allowed) return tile("Budget", "no limit", `${count(used)} requests a day`);
+  if (!allowed) return tile("Budget", "no limit", `${count(used)} polls in 24 h`);
   const share = used / allowed;
   const price = budget.price ? `, a poll must be worth ${Number(budget.price).toPrecision(2)}` : "";
-  return tile("Budget", percent(share, 0), `${count(used)} of ${count(allowed)} a day${price}`, { colour: share > 1 ? "bad" : share > 0.9 ? "warn" : "" });
+  return tile("Budget", percent(share, 0), `${count(used)} of ${count(allowed)} in 24 h${price}`, { colour: share > 1 ? "bad" : share > 0.9 ? "warn" : "" });
 }
 
 const total = (points, name) => points.reduce((sum, point) => sum + (point[name] ?? 0), 0);
 
-function curves(at, { points }) {
+/** What the last hour was like. */
+function rates(points, bucket) {
+  const last = points.slice(-Math.max(1, Math.round(3_600_000 / bucket)) - 1, -1);
+  const some = last.slice(last.findIndex((point) => point.polls));
+  if (!some.some((point) => point.polls)) return null;
+  const hourly = (name) => Math.round((total(some, name) * 3_600_000) / (some.length * bucket));
+  return h("p.note", { title: "in the last hour" }, `${count(hourly("polls"))} requests, ${count(hourly("entries"))} entries, ${count(hourly("articles"))} articles an hour`);
+}
+
+/** Without the time before anything was asked, as far as that leaves something to see. */
+function begun(points) {
+  const first = points.findIndex((point) => point.polls);
+  return points.slice(Math.max(0, Math.min(first - 1, points.length - 24)));
+}
+
+function curves(at, { points: all, bucket_ms: bucket }) {
+  const points = begun(all);
+  put(at.rates, rates(all, bucket));
   if (!points.some((point) => point.ok || point.not_modified || point.errors)) {
     put(at.delay, nothing("No requests in this time."));
     put(at.bytes, nothing("No requests in this time."));
@@ -122,7 +139,7 @@ function legend(parts, href) {
 function standings({ sources, counts }) {
   if (!sources) return h("div.body", null, nothing("No sources yet.", link("/sources?add=1", "Add the first one"), "."));
   const parts = STANDINGS.map(([name, colour]) => ({ name, label: words(name), colour, count: counts[name] ?? 0 }));
-  return h("div.body", null, strip(parts, parts.map((part) => `${part.count} ${part.label}`).join(", ")), legend(parts, (name) => `/sources?standing=${name}`));
+  return h("div.body", null, strip(parts, parts.map((part) => `${part.count} ${part.label}`).join(", ")), legend(parts, (name) => behind(name) ?? "/sources"));
 }
 
 function queue(stats) {

@@ -20,6 +20,13 @@ function text(value) {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
+/** A value to read: what is empty says so. */
+function shown(value) {
+  if (value === null || value === "") return h("span.none", null, "not set");
+  if (Array.isArray(value) && !value.length) return h("span.none", null, "none");
+  return h("span.mono", { title: text(value) }, Array.isArray(value) ? value.map(text).join(", ") : text(value));
+}
+
 function configuration(signal, asked) {
   const place = h("div.tablebox");
   const search = h("input", { type: "search", value: asked, placeholder: "part of a name, such as interval", "aria-label": "Search settings", dataset: { main: "" } });
@@ -27,14 +34,14 @@ function configuration(signal, asked) {
     const { values } = await api.get("/config", null, { signal });
     const columns = [
       { label: "Setting", class: "title", cell: (one) => h("span.mono", null, one.key) },
-      { label: "Value", class: "long", cell: (one) => h("span.mono", { title: text(one.value) }, text(one.value)) },
+      { label: "Value", class: "long", cell: (one) => shown(one.value) },
       { label: "Set by", class: "fit", cell: (one) => badge(one.origin, undefined, one.origin === "default" ? "plain" : "info") },
       ...(can("admin") ? [{ label: "", class: "acts", cell: (one) => [
         one.origin === "store" ? button("Undo", async () => {
           await api.delete(path`/config/${one.key}`);
           await show();
         }, { kind: "small", done: "The file, the environment and the defaults count again." }) : null,
-        h("button.small", { type: "button", onclick: () => change(one, show) }, "Change"),
+        h("button.small.quiet", { type: "button", "aria-label": `Change ${one.key}`, onclick: () => change(one, show) }, "Change"),
       ] }] : []),
     ];
     const whole = plain("Settings", columns, []);

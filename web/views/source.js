@@ -3,9 +3,9 @@
 import { api, path } from "../api.js";
 import { chart } from "../chart.js";
 import { every, h, link, out, put, settle } from "../dom.js";
-import { bare, bytes, count, exact, now, span, when, words } from "../format.js";
+import { bare, bytes, count, due, exact, now, span, when, words } from "../format.js";
 import { follow } from "../live.js";
-import { badge, button, facts, heading, load, nothing, problem, section, sure, tabs, toast } from "../parts.js";
+import { badge, button, facts, heading, load, nothing, problem, section, sentence, sure, tabs, toast } from "../parts.js";
 import { can } from "../session.js";
 import { sourceForm } from "../sourceform.js";
 import { selectorsTest } from "../selectors.js";
@@ -92,13 +92,13 @@ function channel(feed, signal, again, shown) {
   const node = section(feed.title || bare(feed.url), { aside: [badge(feed.kind, undefined, "plain"), badge(feed.health, feed.health_since && `since ${feed.health_since}`), feed.status === "pending" ? null : badge(feed.status), days, can("write") && refetch] },
     h("div.body", null,
       h("p.under", null, out(feed.url, bare(feed.url)), feed.moved_from ? ` (moved from ${bare(feed.moved_from)})` : ""),
-      feed.reason ? h("p.remark", null, feed.reason) : null,
+      feed.reason ? h("p.remark", null, sentence(feed.reason)) : null,
       feed.last_error ? h("p.remark.bad", null, h("b", null, words(feed.last_error)), ` ${feed.failures} failures in a row`) : null),
     h("div.body", null, facts([
       ["Interval chosen", span(feed.interval_ms)],
       ["Last fetched", when(feed.last_fetched_at, "never")],
       ["Last success", when(feed.last_success_at, "never")],
-      ["Next", when(feed.next_fetch_at)],
+      ["Next", ["pending", "failed"].includes(feed.status) ? due(feed.next_fetch_at) : null],
       ["Items", feed.items === null ? "–" : `${exact(feed.items)}, ${exact(feed.new_items ?? 0)} new at the last look`],
       ["Disabled", feed.disabled_since && when(feed.disabled_since)],
     ])),
@@ -109,30 +109,35 @@ function channel(feed, signal, again, shown) {
 }
 
 /** The interval that was chosen against what came, over time. */
-function rhythm({ points, bucket_ms: bucket }) {
+function rhythm({ points: all, bucket_ms: bucket, interval_ms: chosen }) {
+  const points = all.slice(Math.max(0, Math.min(all.findIndex((point) => point.polls) - 1, all.length - 24)));
   const polls = points.reduce((sum, point) => sum + point.polls, 0);
   if (!polls) return nothing("No polls in this time.");
   const total = (name) => points.reduce((sum, point) => sum + (point[name] ?? 0), 0);
-  const interval = intervals(points, bucket);
+  const interval = intervals(points, bucket, chosen);
   return [
-    chart({ at: points.map((point) => Date.parse(point.at)), height: 150, show: count, right: span, said: `${polls} polls, ${total("entries")} entries`, series: [
-      { label: "entries", colour: "chart-ok", kind: "bar", values: points.map((point) => point.entries) },
-      { label: "interval", colour: "chart-two", kind: "line", step: true, scale: "r", values: interval, show: (ms) => (ms === null ? "–" : span(ms)) },
+    chart({ at: points.map((point) => Date.parse(point.at)), height: 150, show: count, right: span, said: `${polls} polls, ${total("entries")} new entries`, series: [
+      { label: "new entries", colour: "chart-ok", kind: "bar", values: points.map((point) => point.entries) },
+      { label: "time between polls", colour: "chart-two", kind: "line", step: true, scale: "r", values: interval, show: (ms) => (ms === null ? "–" : span(ms)) },
     ] }),
     h("p.under.body", null, `${exact(polls)} polls, ${exact(total("not_modified"))} not modified, ${exact(total("errors"))} errors, ${exact(total("entries"))} entries, ${bytes(total("bytes"))}`),
   ];
 }
 
-/** The time between polls at each point. Points without a poll belong to the gap that they are in. */
-function intervals(points, bucket) {
-  const told = points.map((point) => (point.polls ? bucket / point.polls : null));
-  for (let at = points.findIndex((point) => point.polls); at >= 0 && at < points.length; ) {
-    let end = at + 1;
-    while (end < points.length && !points[end].polls) end += 1;
-    if (end > at + 1) told.fill(bucket * (end - at), at + 1, end);
-    at = end;
-  }
-  return told;
+/** Polls that an interval is told from: one alone says where it fell rather than how far apart they are. */
+const WINDOW = 6;
+
+/** The time between polls at each point, by those before it. */
+function intervals(points, bucket, chosen) {
+  const wide = Math.max(WINDOW, Math.round((WINDOW * (chosen ?? bucket)) / bucket));
+  return points.map((_, at) => {
+    const some = points.slice(Math.max(0, at - wide + 1), at + 1);
+    const [first, last] = [some.findIndex((point) => point.polls), some.findLastIndex((point) => point.polls)];
+    if (first < 0) return null;
+    if (first === last) return some[first].polls > 1 ? bucket / some[first].polls : null;
+    const polls = some.slice(first + 1).reduce((sum, point) => sum + point.polls, 0);
+    return ((last - first) * bucket) / polls;
+  });
 }
 
 function discovery(search, open) {

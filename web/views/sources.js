@@ -3,9 +3,9 @@
 import { addSource } from "../addsource.js";
 import { api, download } from "../api.js";
 import { h, put } from "../dom.js";
-import { bare, span, when, words } from "../format.js";
+import { bare, due, label, span, when, words } from "../format.js";
 import { importSources } from "../importsources.js";
-import { badge, button, dialog, heading, nothing, tabs, tile } from "../parts.js";
+import { badge, behind, button, dialog, heading, nothing, tabs, tile } from "../parts.js";
 import { can } from "../session.js";
 import { filters, table } from "../table.js";
 
@@ -19,7 +19,7 @@ export function view({ root, signal, go, title, query }) {
   const counts = () => api.get("/sources/standings", null, { signal })
     .then((got) => put(cards, tile("Sources", got.sources.toLocaleString("en"), "all together"), CARDS.map(([name, colour]) => standing(name, got.counts[name] ?? 0, colour))))
     .catch(() => {});
-  put(cards, ["Sources", ...CARDS.map(([name]) => words(name))].map((name) => tile(name, "–")));
+  put(cards, ["Sources", ...CARDS.map(([name]) => label(name))].map((name) => tile(name, "–")));
   counts();
   const begin = async () => {
     const made = await addSource();
@@ -40,18 +40,15 @@ export function view({ root, signal, go, title, query }) {
   if (add && can("write")) begin();
 }
 
-/** A standing leads to the channels that are the reason for it. */
 function standing(name, count, colour) {
-  const href = { disabled: "/sources?enabled=false", late: "/sources?tab=feeds&health=late", failing: "/sources?tab=feeds&health=failing", blocked: "/sources?tab=feeds&health=blocked" }[name];
-  return tile(words(name)[0].toUpperCase() + words(name).slice(1), count.toLocaleString("en"), " ", { colour: count ? colour : "", href });
+  return tile(label(name), count.toLocaleString("en"), " ", { colour: count ? colour : "", href: behind(name) });
 }
 
 function sources(query, signal, begin) {
   const columns = [
-    { label: "Name", class: "title", sort: "name", cell: (one) => h("a.strong", { href: `/sources/${encodeURIComponent(one.id)}`, tabindex: "-1" }, one.name) },
+    { label: "Name", class: "long", sort: "name", cell: (one) => [h("a.strong", { href: `/sources/${encodeURIComponent(one.id)}`, tabindex: "-1", title: one.name }, one.name), h("span.under", { title: one.url }, bare(one.url))] },
     { label: "Health", class: "fit", cell: (one) => badge(one.standing, one.reason) },
     { label: "Mode", class: "fit", cell: (one) => badge(one.ingestion_mode, "which producers look for its articles", "plain") },
-    { label: "Home", class: "long", cell: (one) => h("span", { title: one.url }, bare(one.url)) },
     { label: "Category", class: "some", cell: (one) => h("span", null, [one.category, ...(one.tags ?? [])].filter(Boolean).map((tag) => h("span.tag", null, tag))) },
     { label: "Channels", class: "num", cell: (one) => (one.disabled_channels ? `${one.channels - one.disabled_channels} of ${one.channels}` : String(one.channels)) },
     { label: "Priority", class: "num", cell: (one) => String(one.priority) },
@@ -78,15 +75,14 @@ function sources(query, signal, begin) {
 
 function feeds(query, signal) {
   const columns = [
-    { label: "Channel", class: "long", cell: (one) => [h("span.strong", null, one.title || bare(one.url)), h("span.under", { title: one.url }, bare(one.url))] },
+    { label: "Channel", class: "long", cell: (one) => [h("span.strong", { title: one.title }, one.title || bare(one.url)), h("span.under", { title: one.url }, bare(one.url))] },
     { label: "Source", class: "some", cell: (one) => h("a", { href: `/sources/${encodeURIComponent(one.source_id)}` }, one.source) },
     { label: "Kind", class: "fit", cell: (one) => badge(one.kind, undefined, "plain") },
-    { label: "Health", class: "fit", cell: (one) => badge(one.health, one.last_error ? `${words(one.last_error)}: ${one.reason ?? ""}` : one.reason) },
+    { label: "Health", class: "fit", cell: (one) => [one.health ? badge(one.health, one.last_error ? `${words(one.last_error)}: ${one.reason ?? ""}` : one.reason) : h("span.none", null, "not known yet"), one.failures ? h("span.under", null, `${one.failures} failures`) : null] },
     { label: "Interval", class: "num", cell: (one) => span(one.interval_ms) },
     { label: "Items", class: "num", cell: (one) => String(one.items ?? "–") },
-    { label: "Failures", class: "num", cell: (one) => String(one.failures) },
     { label: "Last", class: "num", cell: (one) => when(one.last_fetched_at, "never") },
-    { label: "Next", class: "num", cell: (one) => when(one.next_fetch_at) },
+    { label: "Next", class: "num", cell: (one) => (["pending", "failed"].includes(one.status) ? due(one.next_fetch_at) : h("span.none", null, "–")) },
   ];
   const list = table({ label: "Channels", where: "/feeds", query, columns, signal, href: (one) => `/sources/${encodeURIComponent(one.source_id)}`, empty: nothing("No channel fits.", "A source's feeds appear once they are found.") });
   const bar = filters("/sources", [
