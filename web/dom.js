@@ -38,12 +38,23 @@ function append(node, children) {
   }
 }
 
-/** Puts these into an element, in place of what was there. */
+/** Puts these into an element, in place of what was there. Who had the focus keeps it. */
 export function put(node, ...children) {
   const list = document.createDocumentFragment();
   append(list, children);
+  const active = document.activeElement;
+  const held = active !== node && node.contains(active) ? identity(active) : null;
   node.replaceChildren(list);
+  if (held && !node.contains(document.activeElement)) {
+    const same = [...node.querySelectorAll(active.tagName)].find((one) => identity(one) === held);
+    same?.focus({ preventScroll: true });
+  }
   return node;
+}
+
+/** By what an element is known again when it is drawn anew. */
+function identity(node) {
+  return node.dataset.href || node.getAttribute("href") || node.name || node.dataset.name || node.getAttribute("aria-label") || node.textContent;
 }
 
 /** An address of a publisher as a link out; anything that is no web address is only text. */

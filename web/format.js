@@ -99,9 +99,12 @@ export function relative(at) {
   return away > 0 ? `in ${said}` : `${said} ago`;
 }
 
-/** A time that is not over while it is in the past: whoever waits for it need not. */
-export function due(at, none = "–") {
-  return at && Date.parse(at) <= now() ? h("span", { title: absolute(at) }, "now") : when(at, none);
+/** When something is due: what was due before is due now. */
+export function due(at) {
+  const node = when(at);
+  node.classList.add("due");
+  freshenOne(node);
+  return node;
 }
 
 /** How long a request took. */
@@ -135,10 +138,14 @@ export function times(value) {
 
 /** Brings all relative times on the page up to date. */
 export function freshen() {
-  for (const node of document.querySelectorAll("time[datetime]:not(.fixed)")) {
-    const text = relative(node.dateTime);
-    if (node.textContent !== text) node.textContent = text;
-  }
+  for (const node of document.querySelectorAll("time[datetime]:not(.fixed)")) freshenOne(node);
+}
+
+function freshenOne(node) {
+  if (!node.dateTime) return;
+  const over = node.classList.contains("due") && Date.parse(node.dateTime) <= now();
+  const text = over ? "now" : relative(node.dateTime);
+  if (node.textContent !== text) node.textContent = text;
 }
 
 /** How often relative times change: a demonstration's clock is faster than ours. */

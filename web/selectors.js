@@ -24,7 +24,7 @@ export function selectorsTest(source, here, again) {
     await again();
   };
   return [
-    section("Where the parts of its articles stand", { note: "CSS selectors, one a line; the first that finds something counts" },
+    section("Where the parts of its articles stand", { note: "CSS selectors; what is empty is told by the page" },
       h("form.form", { onsubmit: (event) => event.preventDefault() }, nodes,
         h("footer", null, h("label.field", null, h("span", null, "Pages"), pages), can("write") && button("Test", test, { title: "On pages in the archive: nobody is asked" }), can("write") && button("Save", keep, { kind: "primary" })))),
     said,

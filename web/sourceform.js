@@ -61,26 +61,19 @@ function input(name, form, value, disabled) {
   return h("input", { ...props, type: form.type ?? "text", min: form.min, max: form.max, placeholder: form.hint, value: shown });
 }
 
-/** One selector, or several to be tried in turn, with a line for each. */
-function selectorText(value) {
-  return Array.isArray(value) ? value.join("\n") : (value ?? "");
-}
-
+/** A selector for each part; of what is left out there may be several. */
 export function selectorFields(selectors, disabled) {
   const inputs = new Map();
   const nodes = PARTS.map((part) => {
-    const field = h("textarea.mono", { name: `selectors.${part}`, rows: "1", spellcheck: "false", disabled, value: selectorText(selectors?.[part]), placeholder: part === "exclude" ? "one a line" : "told by the page" });
+    const several = part === "exclude";
+    const value = several ? (selectors?.exclude ?? []).join("\n") : (selectors?.[part] ?? "");
+    const props = { name: `selectors.${part}`, spellcheck: "false", autocomplete: "off", disabled, value };
+    const field = several ? h("textarea.mono", { ...props, rows: "2", placeholder: "one a line" }) : h("input.mono", { ...props, type: "text", placeholder: "told by the page" });
     inputs.set(part, field);
-    return h("label.field", null, h("span", null, label(part)), field);
+    return h("label.field", { class: several ? "full" : "" }, h("span", null, label(part)), field);
   });
-  const values = () => {
-    const said = {};
-    for (const [part, field] of inputs) {
-      const lines = field.value.split("\n").map((line) => line.trim()).filter(Boolean);
-      if (lines.length) said[part] = lines;
-    }
-    return said;
-  };
+  // What is empty is taken back.
+  const values = () => Object.fromEntries([...inputs].map(([part, field]) => [part, part === "exclude" ? field.value.split("\n").map((line) => line.trim()).filter(Boolean) : field.value.trim() || null]));
   return { nodes, values };
 }
 

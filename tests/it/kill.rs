@@ -21,6 +21,7 @@ pub(crate) const ANYWHERE: &str = "api.listen=127.0.0.1:0";
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedmill"));
     for name in [
+        "FEEDMILL_TEST_CHROMEDRIVER",
         "FEEDMILL_TEST_ELASTICSEARCH",
         "FEEDMILL_TEST_EVENTS",
         "FEEDMILL_TEST_FEEDPARSER",
@@ -29,6 +30,7 @@ pub(crate) fn binary() -> Command {
         "FEEDMILL_TEST_PROMETHEUS",
         "FEEDMILL_TEST_REDIS",
         "FEEDMILL_TEST_S3",
+        "FEEDMILL_TEST_SCREENSHOTS",
         "FEEDMILL_TEST_WARCIO",
     ] {
         command.env_remove(name);

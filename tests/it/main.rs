@@ -12,6 +12,7 @@ mod archive;
 mod articles;
 mod backup;
 mod blocked;
+mod browser;
 mod bucket;
 mod cli;
 mod client;

@@ -81,13 +81,20 @@ function channels(source, signal, again) {
   return [...list.map((feed) => channel(feed, signal, again, now() - Date.parse(source.created_at) < 3 * 86_400_000 ? 1 : 7)), searched];
 }
 
-function channel(feed, signal, again, shown) {
+/** How many days of a channel somebody chose to see. */
+const chosenDays = new Map();
+
+function channel(feed, signal, again, usual) {
+  const shown = chosenDays.get(feed.id) ?? usual;
   const place = h("div", { style: { "min-height": "228px" } });
   const refetch = button("Fetch now", async () => {
     await api.post(path`/feeds/${feed.id}/refetch`);
     await again();
   }, { kind: "small", done: "It is due now." });
-  const days = h("select", { "aria-label": "Days shown", onchange: () => draw() }, [[1, "1 day"], [7, "7 days"], [30, "30 days"]].map(([value, text]) => h("option", { value, selected: value === shown }, text)));
+  const days = h("select", { "aria-label": "Days shown", onchange: () => {
+    chosenDays.set(feed.id, Number(days.value));
+    draw();
+  } }, [[1, "1 day"], [7, "7 days"], [30, "30 days"]].map(([value, text]) => h("option", { value, selected: value === shown }, text)));
   const draw = () => load(place, signal, async () => rhythm(await api.get(path`/feeds/${feed.id}/series`, { days: days.value }, { signal })), 4);
   const node = section(feed.title || bare(feed.url), { aside: [badge(feed.kind, undefined, "plain"), badge(feed.health, feed.health_since && `since ${feed.health_since}`), feed.status === "pending" ? null : badge(feed.status), days, can("write") && refetch] },
     h("div.body", null,
