@@ -12,6 +12,9 @@ export function addSource() {
     const name = h("input", { name: "name", placeholder: "its host", autocomplete: "off" });
     const category = h("input", { name: "category", autocomplete: "off", placeholder: "none" });
     const mode = h("select", { name: "ingestion_mode" }, [["feed", "feeds and sitemaps"], ["spider", "a walk over its pages"], ["both", "both"]].map(([value, text]) => h("option", { value }, text)));
+    const lines = (name, placeholder) => h("textarea", { name, rows: "1", placeholder, spellcheck: "false" });
+    const [feeds, maps] = [lines("feed_urls", "one a line"), lines("sitemap_urls", "one a line")];
+    const every = h("input", { name: "poll_interval", placeholder: "none; such as 30m", autocomplete: "off" });
     const said = h("div", { "aria-live": "polite" });
     let seen = null;
 
@@ -30,8 +33,13 @@ export function addSource() {
       const body = { url: address(), ingestion_mode: mode.value };
       if (name.value.trim()) body.name = name.value.trim();
       if (category.value.trim()) body.category = category.value.trim();
+      if (every.value.trim()) body.poll_interval = every.value.trim();
       // What was looked at and chosen need not be looked for again.
-      if (seen) Object.assign(body, seen.chosen());
+      const chosen = seen?.chosen() ?? { feed_urls: [], sitemap_urls: [] };
+      for (const [field, urls] of [[feeds, chosen.feed_urls], [maps, chosen.sitemap_urls]]) {
+        const all = [...new Set([...urls, ...field.value.split(/\s+/).filter(Boolean)])];
+        if (all.length) body[field.name] = all;
+      }
       try {
         const made = await api.post("/sources", body);
         toast(`${made.name} is followed.`);
@@ -45,7 +53,13 @@ export function addSource() {
       h("div.compare", null,
         h("label.field", null, h("span", null, "Name"), name),
         h("label.field", null, h("span", null, "Category"), category)),
-      h("label.field", null, h("span", null, "Articles are found by"), mode),
+      h("div.compare", null,
+        h("label.field", null, h("span", null, "Articles are found by"), mode),
+        h("label.field", null, h("span", null, "Fixed interval between polls"), every)),
+      h("details", null, h("summary", null, "Feeds and sitemaps that you know"),
+        h("div.compare", null,
+          h("label.field", null, h("span", null, "Feeds"), feeds),
+          h("label.field", null, h("span", null, "Sitemaps"), maps))),
       said);
     const go = button("Add source", add, { kind: "primary" });
     form.append(h("footer", null, button("Look first", look, { title: "Shows feeds and sitemaps before anything is stored" }), go));
@@ -66,13 +80,12 @@ function found({ found: channels, tried = [], left = [], newest = [] }) {
       h("p", null, h("b", null, one.title || bare(one.url)), " ", badge(one.kind, undefined, "plain")),
       h("p.under", null, one.url),
       h("p.under", null, [`${one.items} items`, one.news && "news", one.how && words(typeof one.how === "string" ? one.how : Object.keys(one.how)[0])].filter(Boolean).join(" · "), one.newest ? [", newest ", when(one.newest)] : null))))),
-    newest.length ? [h("h3", null, "Newest items"), h("ul", null, newest.slice(0, 5).map((item) => h("li.under", null, item.title || bare(item.link), " ", when(item.published, ""))))] : null,
+    newest.length ? [h("h3", null, "Newest items"), h("ul.lines", null, newest.slice(0, 5).map((item) => h("li.under", null, item.title || bare(item.link), " ", when(item.published, ""))))] : null,
     tried.length ? h("details", null, h("summary", null, `Looked at in vain: ${tried.length}`), h("ul", null, tried.map((one) => h("li.under", null, `${bare(one.url)}: ${one.why}`)))) : null,
     left.length ? h("p.under", null, `Not looked at: ${left.length} more that the site declares.`) : null);
   const chosen = () => {
     const urls = (kind) => boxes.filter(({ one, box }) => box.checked && one.kind === kind).map(({ one }) => one.url);
-    const [feeds, maps] = [urls("feed"), urls("sitemap")];
-    return feeds.length || maps.length ? { feed_urls: feeds, sitemap_urls: maps } : {};
+    return { feed_urls: urls("feed"), sitemap_urls: urls("sitemap") };
   };
   return { node, chosen };
 }

@@ -23,6 +23,8 @@ export function repaint() {
 const MINUTE = 60_000;
 /** Steps of an axis of times: no 33 min 20 s. */
 const SPANS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, ...[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10_080, 43_200].map((one) => one * MINUTE)];
+/** Steps of an axis of counts: no half of an entry. */
+const WHOLE = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 const DAY = 86_400;
 
 /**
@@ -78,7 +80,7 @@ function plot(canvas, { at, series, stacked, height, show, times, right, tell })
   return new uPlot({
     width: canvas.clientWidth,
     height,
-    padding: [8, right ? 0 : 8, 0, 0],
+    padding: [8, right ? 0 : 20, 0, 0],
     cursor: { points: { show: false }, drag: { x: false, y: false }, y: false },
     legend: { show: false },
     hooks: { setCursor: [(self) => tell(self.cursor.idx ?? null)] },
@@ -86,7 +88,7 @@ function plot(canvas, { at, series, stacked, height, show, times, right, tell })
     axes: [
       { ...axis, grid: { show: false }, size: 24, space: 64, incrs: long ? [1, 2, 7, 14, 30].map((days) => days * DAY) : undefined,
         values: (_, ticks) => ticks.map((tick) => (long || new Date(tick * 1000).getHours() + new Date(tick * 1000).getMinutes() === 0 ? date : hour).format(tick * 1000)) },
-      { ...axis, size: 52, space: 30, incrs: times ? SPANS : undefined, values: (_, ticks) => ticks.map(show) },
+      { ...axis, size: 52, space: 30, incrs: times ? SPANS : WHOLE, values: (_, ticks) => ticks.map(show) },
       ...(right ? [{ ...axis, side: 1, scale: "r", size: 58, space: 30, grid: { show: false }, incrs: SPANS, values: (_, ticks) => ticks.map(right) }] : []),
     ],
     series: [{}, ...order.map((i) => style(series[i]))],

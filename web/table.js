@@ -35,9 +35,8 @@ export function table({ label, where, query, columns, href, empty, signal, sorte
   const turns = h("span.turns", { hidden: true }, chooser, back, on);
   const head = h("tr");
   const heads = () => put(head, columns.map((column) => headOf(column, asked.sort, sorted)));
-  const node = h("div.tablebox", null,
-    h("div.scroll", null, h("table", { "aria-label": label }, h("thead", null, head), body)),
-    !fixed ? h("div.pager", null, status, h("span.grow"), turns) : null);
+  const pager = fixed ? null : h("div.pager", null, status, h("span.grow"), turns);
+  const node = h("div.tablebox", null, h("div.scroll", null, h("table", { "aria-label": label }, h("thead", null, head), body)), pager);
 
   const read = async (still = false) => {
     const mine = (turn += 1);
@@ -56,6 +55,7 @@ export function table({ label, where, query, columns, href, empty, signal, sorte
       const said = got.items.length === 1 ? "1 row" : `${got.items.length} rows`;
       put(status, got.total !== undefined ? `${exact(got.total)} in all` : got.next || page_no > 1 ? `Page ${page_no}, ${said}` : said);
       // Whoever sees all of it needs no pages.
+      pager?.toggleAttribute("hidden", page_no === 1 && !got.items.length && !got.next);
       turns.hidden = page_no === 1 && !got.next && got.items.length <= SIZES[0];
       back.disabled = page_no === 1;
       on.disabled = !got.next;

@@ -51,10 +51,10 @@ export function view({ root, signal, title, query }) {
     }).catch(() => {});
     load(at.tiles, signal, async () => figures(at, await api.get("/stats", null, { signal })), 1);
     load(at.polls, signal, async () => curves(at, await api.get("/stats/series", { hours }, { signal })), 6);
-    load(at.standings, signal, async () => standings(await api.get("/sources/standings", null, { signal })), 3);
     load(at.queue, signal, async () => queue(await api.get("/frontier/stats", { top: 1 }, { signal })), 3);
   });
   every(60, signal, () => {
+    load(at.standings, signal, async () => standings(await api.get("/sources/standings", null, { signal })), 3);
     const top = (by) => api.get("/stats/top", { by, hours, limit: 8 }, { signal });
     load(at.feeds, signal, async () => topFeeds((await top("feeds")).items), 5);
     load(at.codes, signal, async () => topCodes((await top("codes")).items), 5);
@@ -66,15 +66,15 @@ function figures(at, { totals, slo, freshness, budget, saved_bytes_day: saved })
   const same = totals.requests ? totals.not_modified / totals.requests : 0;
   put(at.slos,
     tile("p99 of a fetch", slo.fetch_p99_ms === null ? "–" : span(slo.fetch_p99_ms), "in 24 h"),
-    tile("Failed fetches", exact(slo.failed_day) || "–", `${percent(slo.failed_share)} of ${count(slo.fetches_day)} in 24 h`, { colour: slo.failed_share > 0.05 ? "bad" : slo.failed_share > 0.01 ? "warn" : "" }),
-    tile("Feeds polled in time", percent(slo.feeds_in_time_share), `${exact(slo.feeds_in_time)} of ${exact(slo.feeds)} within twice their interval`, { colour: slo.feeds && slo.feeds_in_time_share < 0.95 ? "warn" : "" }),
+    tile("Failed fetches", slo.fetches_day ? exact(slo.failed_day) : "–", slo.fetches_day ? `${percent(slo.failed_share)} of ${count(slo.fetches_day)} in 24 h` : "nothing was asked in 24 h", { colour: slo.failed_share > 0.05 ? "bad" : slo.failed_share > 0.01 ? "warn" : "" }),
+    tile("Feeds polled in time", slo.feeds ? percent(slo.feeds_in_time_share) : "–", slo.feeds ? `${exact(slo.feeds_in_time)} of ${exact(slo.feeds)} within twice their interval` : "none is polled yet", { colour: slo.feeds && slo.feeds_in_time_share < 0.95 ? "warn" : "" }),
     tile("From publication to us", freshness?.p50_s == null ? "–" : span(freshness.p50_s * 1000), freshness?.p90_s == null ? "half of the entries" : `half; nine of ten in ${span(freshness.p90_s * 1000)}`),
     budgetTile(budget));
   return [
     tile("Sources", count(totals.sources), "followed", { href: "/sources" }),
     tile("Entries", count(totals.entries), "read in feeds"),
     tile("Articles", count(totals.articles), `${count(totals.duplicates)} duplicates`, { href: "/articles" }),
-    tile("Requests", count(totals.requests), `${percent(same, 0)} not modified`),
+    tile("Requests", count(totals.requests), totals.requests ? `${percent(same, 0)} not modified` : "so far"),
     tile("Received", bytes(totals.bytes), `${bytes(saved)} saved in 24 h`),
     tile("Events", count(totals.events), "in the log", { href: "/events" }),
   ];

@@ -28,6 +28,7 @@ async fn a_publisher_is_looked_at_added_and_goes_live() {
     assert_eq!(server.json("/api/v1/sources").await["items"], serde_json::json!([]), "only a look");
     browser.fill("dialog [name=name]", "The Harbour Times").await;
     browser.fill("dialog [name=category]", "ships").await;
+    browser.fill("dialog [name=poll_interval]", "40m").await;
     browser.press("Add source").await;
     browser.reads("The Harbour Times is followed.").await;
 
@@ -35,6 +36,7 @@ async fn a_publisher_is_looked_at_added_and_goes_live() {
     browser.reads_in("h1", "The Harbour Times").await;
     browser.reads_in(".head .badge", "healthy").await;
     browser.reads_in(".card", "Interval chosen").await;
+    browser.reads_in(".card", "40 min").await;
     browser.until("a chart", "document.querySelector('.panel .u-wrap canvas') !== null").await;
     for tab in ["Entries", "Articles"] {
         browser.press(tab).await;
