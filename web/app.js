@@ -62,11 +62,13 @@ async function show(moved = false) {
     who();
     const { view } = await import(`./views/${name}.js`);
     if (signal.aborted) return;
-    root.replaceChildren();
+    root.setAttribute("aria-busy", "true");
     await view({ root, signal, go, title, id: match[1] && decodeURIComponent(match[1]), query: Object.fromEntries(new URLSearchParams(search)) });
   } catch (error) {
     if (signal.aborted || error.name === "AbortError") return;
     put(root, problem(error, () => show()));
+  } finally {
+    root.removeAttribute("aria-busy");
   }
 }
 

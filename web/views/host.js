@@ -4,7 +4,7 @@ import { api, path } from "../api.js";
 import { chart } from "../chart.js";
 import { h, put } from "../dom.js";
 import { bare, bytes, count, due, exact, now, span, took, when, words, written } from "../format.js";
-import { badge, button, dialog, facts, heading, load, nothing, problem, section, toast } from "../parts.js";
+import { badge, button, dialog, facts, heading, load, nothing, problem, section, skeleton, toast } from "../parts.js";
 import { can } from "../session.js";
 import { plain } from "../table.js";
 import { FROM, standing, waiting } from "./hosts.js";
@@ -12,7 +12,7 @@ import { FROM, standing, waiting } from "./hosts.js";
 export async function view({ root, signal, title, id }) {
   title(id);
   const here = path`/hosts/${id}`;
-  const place = h("div.stack", { style: { "min-height": "330px" } });
+  const place = h("div.stack", { style: { "min-height": "330px" } }, skeleton(6));
   const requests = h("div");
   put(root, place, section("What we asked of it", { note: "the last 30 days" }, requests));
   const show = async () => put(place, page(await api.get(here, null, { signal }), here, show));

@@ -3,7 +3,7 @@
 import { api, path } from "../api.js";
 import { every, h, put } from "../dom.js";
 import { count, exact, span, when } from "../format.js";
-import { badge, button, dialog, facts, heading, nothing, problem, section, sure, tile, toast } from "../parts.js";
+import { badge, button, dialog, facts, heading, nothing, problem, section, skeleton, sure, tile, toast } from "../parts.js";
 import { can } from "../session.js";
 import { table } from "../table.js";
 import { switcher } from "./sinks.js";
@@ -11,7 +11,7 @@ import { switcher } from "./sinks.js";
 export async function view({ root, signal, go, title, id }) {
   title(id);
   const here = path`/sinks/${id}`;
-  const place = h("div.stack");
+  const place = h("div.stack", null, skeleton(4));
   const show = async () => put(place, page(await api.get(here, null, { signal })));
   const after = async () => {
     await show();

@@ -5,14 +5,14 @@ import { chart } from "../chart.js";
 import { every, h, link, out, put, settle } from "../dom.js";
 import { bare, bytes, count, due, exact, now, span, when, words } from "../format.js";
 import { follow } from "../live.js";
-import { badge, button, facts, heading, load, nothing, problem, section, sentence, sure, tabs, toast } from "../parts.js";
+import { badge, button, facts, heading, load, nothing, problem, section, sentence, skeleton, sure, tabs, toast } from "../parts.js";
 import { can } from "../session.js";
 import { sourceForm } from "../sourceform.js";
 import { selectorsTest } from "../selectors.js";
 import { table } from "../table.js";
 
 export async function view({ root, signal, go, title, id, query }) {
-  const place = h("div.stack");
+  const place = h("div.stack", null, skeleton(6));
   put(root, place);
   const here = () => path`/sources/${id}`;
   let tab = query.tab;

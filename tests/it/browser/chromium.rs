@@ -1,4 +1,4 @@
-//! A headless Chromium, driven through WebDriver. It is a browser as people have it: nothing here reaches
+//! A headless Chromium, driven through `WebDriver`. It is a browser as people have it: nothing here reaches
 //! into a page but to look, and whatever is done is done by clicks and keys.
 //!
 //! It waits for what can be seen, never for a time, and leaves no process behind.

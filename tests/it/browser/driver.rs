@@ -1,4 +1,4 @@
-//! The program that drives a browser, on a port of its own: WebDriver, as far as it is used here.
+//! The program that drives a browser, on a port of its own: `WebDriver`, as far as it is used here.
 //!
 //! A driver that is dropped closes its browser first, also when a test fails. When the test itself is
 //! killed, the browser ends with the pipe that it is driven through.
