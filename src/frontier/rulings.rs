@@ -13,8 +13,10 @@ const NAP_MS: i64 = 24 * 3_600 * 1_000;
 /// The same of a page that lists others: all pages of a site name the same ones.
 const LONG_NAP_MS: i64 = 7 * NAP_MS;
 
-/// The lane to serve: the one with the highest head, but polls take at most every second slot while
-/// pages wait. `tops` are the highest queued priorities by lane.
+/// The lane to serve: the one with the highest head, but polls and pages take turns while both wait,
+/// whatever their priorities. Pages that feeds told of go before polls, so a host with many of them would
+/// never be polled again; and polls before pages would never end. `tops` are the highest queued
+/// priorities by lane.
 pub(super) fn lane(tops: [Option<i64>; 3], last: Option<Lane>, asked: &[Lane]) -> Option<Lane> {
     let [poll, page, media] = tops;
     let top = |lane: Lane| match lane {
@@ -22,11 +24,12 @@ pub(super) fn lane(tops: [Option<i64>; 3], last: Option<Lane>, asked: &[Lane]) -
         Lane::Page => page,
         Lane::Media => media,
     };
-    let pages_wait = asked.contains(&Lane::Page) && page.is_some();
+    let waits = |lane: Lane| asked.contains(&lane) && top(lane).is_some();
+    let both = waits(Lane::Poll) && waits(Lane::Page);
+    let had_its_turn = |lane: Lane| both && lane != Lane::Media && last == Some(lane);
     asked
         .iter()
-        .filter(|lane| top(**lane).is_some())
-        .filter(|lane| !(**lane == Lane::Poll && last == Some(Lane::Poll) && pages_wait))
+        .filter(|lane| top(**lane).is_some() && !had_its_turn(**lane))
         .max_by_key(|lane| (top(**lane), std::cmp::Reverse(lane.number())))
         .copied()
 }
@@ -343,6 +346,11 @@ mod tests {
         assert_eq!(lane(both, Some(Lane::Poll), Lane::ALL), Some(Lane::Page));
         assert_eq!(lane(both, Some(Lane::Page), Lane::ALL), Some(Lane::Poll));
         assert_eq!(lane(both, Some(Lane::Poll), &[Lane::Poll]), Some(Lane::Poll));
+        let pages_first = [Some(5), Some(7), None];
+        assert_eq!(lane(pages_first, None, Lane::ALL), Some(Lane::Page));
+        assert_eq!(lane(pages_first, Some(Lane::Page), Lane::ALL), Some(Lane::Poll));
+        assert_eq!(lane(pages_first, Some(Lane::Poll), Lane::ALL), Some(Lane::Page));
+        assert_eq!(lane(pages_first, Some(Lane::Page), &[Lane::Page]), Some(Lane::Page));
         assert_eq!(lane([Some(1), None, Some(1)], Some(Lane::Poll), Lane::ALL), Some(Lane::Poll));
         assert_eq!(lane([None; 3], None, Lane::ALL), None);
     }

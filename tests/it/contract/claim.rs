@@ -184,21 +184,30 @@ pub(super) async fn polls_take_every_second_slot_while_pages_wait(open: Open) {
     trial.submit([page("https://a.example/")]).await;
     trial.end(&trial.take().await, Next::Fetched).await;
     trial.pass(PAUSE);
-    for at in 0..4 {
-        trial.submit([at_priority(9, feed(&format!("https://a.example/feed/{at}")))]).await;
-    }
-    for at in 0..2 {
-        trial.submit([at_priority(2, page(&format!("https://a.example/page/{at}")))]).await;
-    }
-    let mut served = Vec::new();
-    for _ in 0..6 {
-        let lease = trial.take().await;
-        served.push(lease.task.kind.lane());
-        trial.end(&lease, Next::Fetched).await;
-        trial.pass(PAUSE);
-    }
     use Lane::{Page, Poll};
-    assert_eq!(served, [Poll, Page, Poll, Page, Poll, Poll]);
+    // Whichever is more important: (polls and their priority, pages and theirs), and who is served.
+    let cases = [
+        ((4, 9), (2, 2), [Poll, Page, Poll, Page, Poll, Poll]),
+        ((2, 5), (4, 7), [Page, Poll, Page, Poll, Page, Page]),
+    ];
+    for ((polls, poll), (pages, first), wanted) in cases {
+        for at in 0..polls {
+            let url = format!("https://a.example/feed/{polls}/{at}");
+            trial.submit([at_priority(poll, feed(&url))]).await;
+        }
+        for at in 0..pages {
+            let url = format!("https://a.example/page/{pages}/{at}");
+            trial.submit([at_priority(first, page(&url))]).await;
+        }
+        let mut served = Vec::new();
+        for _ in 0..polls + pages {
+            let lease = trial.take().await;
+            served.push(lease.task.kind.lane());
+            trial.end(&lease, Next::Fetched).await;
+            trial.pass(PAUSE);
+        }
+        assert_eq!(served, wanted);
+    }
 }
 
 pub(super) async fn robots_goes_first_when_missing_or_stale_and_once(open: Open) {
