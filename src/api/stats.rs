@@ -63,6 +63,7 @@ struct Promises {
     /// 99 of 100 requests took at most so long.
     fetch_p99_ms: Option<u64>,
     fetches_day: u64,
+    /// Requests that failed by no publisher's fault: our network, our limits, our program.
     failed_day: u64,
     failed_share: f64,
     /// Channels that are polled.
@@ -134,8 +135,8 @@ async fn stats(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Stats>,
             slo: Promises {
                 fetch_p99_ms: day.within(0.99),
                 fetches_day: day.requests(),
-                failed_day: day.errors,
-                failed_share: share(day.errors, day.requests(), 0.0),
+                failed_day: day.on_us,
+                failed_share: share(day.on_us, day.requests(), 0.0),
                 feeds,
                 feeds_in_time: in_time,
                 feeds_in_time_share: share(in_time, feeds, 1.0),

@@ -149,6 +149,21 @@ impl Code {
         }
     }
 
+    /// Whether a failure counts against us: our network, our limits or our program failed, and the
+    /// publisher said nothing. What an operator promises is a small share of these.
+    #[must_use]
+    pub const fn is_on_us(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout
+                | Self::Network
+                | Self::Dns
+                | Self::Truncated
+                | Self::Poison
+                | Self::Internal
+        )
+    }
+
     /// The failure in the five words of the canonical fetcher's stores; `None` where nothing was
     /// fetched that could have failed.
     #[must_use]

@@ -222,6 +222,7 @@ macro_rules! contract {
             }
             schedule {
                 vitals_tell_of_channels_sources_and_hosts,
+                promises_are_counted_from_all_requests_of_a_day,
                 what_is_remembered_of_a_channel_comes_back,
                 who_told_of_a_page_first_is_counted,
                 the_price_and_what_it_follows_from_are_kept,

@@ -23,12 +23,14 @@ const LAGS: [i64; 14] =
 /// A stretch of time, and what was done in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stretch {
-    /// Answers that were what was asked for.
+    /// Answers that were what was asked for, or led there.
     pub ok: u64,
     /// Answers that nothing changed.
     pub not_modified: u64,
     /// Everything else.
     pub errors: u64,
+    /// Those of them that are no publisher's fault ([`Code::is_on_us`]).
+    pub on_us: u64,
     /// Bytes of body received.
     pub bytes: u64,
     /// Entries that were new.
@@ -57,6 +59,7 @@ impl Stretch {
         self.ok += other.ok;
         self.not_modified += other.not_modified;
         self.errors += other.errors;
+        self.on_us += other.on_us;
         self.bytes += other.bytes;
         self.entries += other.entries;
         self.articles += other.articles;
@@ -92,6 +95,15 @@ fn class_of(column: &str, classes: &[i64]) -> String {
     format!("CASE{cases} ELSE {} END", classes.len())
 }
 
+/// How many requests had one of these codes, as SQL.
+fn had(codes: impl IntoIterator<Item = Code>) -> String {
+    let numbers: Vec<_> = codes.into_iter().map(|code| code.number().to_string()).collect();
+    format!("sum(CASE WHEN f.code IN ({}) THEN 1 ELSE 0 END)", numbers.join(", "))
+}
+
+/// Codes of answers that were what was asked for, or led there.
+const SERVED: [Code; 2] = [Code::Ok, Code::Redirect];
+
 /// Over which time, and of what.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
@@ -118,12 +130,14 @@ pub async fn series(store: &dyn Store, span: Span) -> Result<Vec<Stretch>, DbErr
     };
     let mut terms = query.terms(Terms::new(store.dialect()));
     let (from, each) = (terms.int(span.from.ms()), terms.int(step));
-    let (ok, unchanged) = (Code::Ok.number(), Code::NotModified.number());
+    let on_us = Code::ALL.iter().copied().filter(|code| code.is_on_us());
     let sql = format!(
-        "SELECT (f.at - {from}) / {each}, {}, count(*), sum(CASE WHEN f.code = {ok} THEN 1 ELSE 0 END),
-           sum(CASE WHEN f.code = {unchanged} THEN 1 ELSE 0 END), CAST(sum(f.bytes) AS bigint)
+        "SELECT (f.at - {from}) / {each}, {}, count(*), {}, {}, CAST(sum(f.bytes) AS bigint), {}
          FROM \"fetch\" f WHERE {} GROUP BY 1, 2",
         class_of("f.elapsed_ms", &CLASSES),
+        had(SERVED),
+        had([Code::NotModified]),
+        had(on_us),
         terms.sql()
     );
     for row in store.select(terms.statement(sql)).await? {
@@ -133,6 +147,7 @@ pub async fn series(store: &dyn Store, span: Span) -> Result<Vec<Stretch>, DbErr
         stretch.not_modified += unchanged;
         stretch.errors += count.saturating_sub(ok + unchanged);
         stretch.bytes += row.count(5)?;
+        stretch.on_us += row.count(6)?;
         *stretch.times.entry(row.narrow(1)?).or_default() += count;
     }
     for (step, count) in seen(store, "entry", span).await? {
@@ -172,12 +187,13 @@ async fn seen(store: &dyn Store, table: &str, span: Span) -> Result<Vec<(i64, u6
     rows.iter().map(|row| Ok((row.int(0)?, row.count(1)?))).collect()
 }
 
-/// Channels that are polled, and those that were within twice the time that was chosen for them.
+/// Channels that are polled, and those that are within twice the time that was chosen for them: not later
+/// than one interval after they were due, as [`Vitals::overdue`](crate::store::Vitals) counts the others.
 pub async fn punctual(store: &dyn Store, now: Ts) -> Result<(u64, u64), DbError> {
     let mut terms = Terms::new(store.dialect());
     let now = terms.int(now.ms());
     let sql = format!(
-        "SELECT count(*), sum(CASE WHEN {now} - t.fetched_at <= 2 * f.interval_ms THEN 1 ELSE 0 END)
+        "SELECT count(*), sum(CASE WHEN t.due + f.interval_ms >= {now} THEN 1 ELSE 0 END)
          FROM feed f JOIN task t ON t.id = f.task_id
          WHERE t.status = 0 AND f.interval_ms > 0 AND f.disabled_at IS NULL AND t.fetch_count > 0"
     );
@@ -258,8 +274,8 @@ pub async fn top(
     let failed = || {
         let query = FetchQuery { since: Some(from), ..FetchQuery::default() };
         let mut terms = query.terms(Terms::new(store.dialect()));
-        let fine = [Code::Ok, Code::NotModified].map(Code::number);
-        terms.add(format!("f.code NOT IN ({}, {})", fine[0], fine[1]));
+        let fine = [Code::Ok, Code::Redirect, Code::NotModified].map(Code::number);
+        terms.add(format!("f.code NOT IN ({}, {}, {})", fine[0], fine[1], fine[2]));
         terms
     };
     let statement = match by {
@@ -322,11 +338,11 @@ pub async fn days_of_host(
     let query =
         FetchQuery { host: Some(host.to_owned()), since: Some(from), ..FetchQuery::default() };
     let terms = query.terms(Terms::new(store.dialect()));
-    let (ok, unchanged) = (Code::Ok.number(), Code::NotModified.number());
     let sql = format!(
-        "SELECT f.at / 86400000, count(*), sum(CASE WHEN f.code = {ok} THEN 1 ELSE 0 END),
-           sum(CASE WHEN f.code = {unchanged} THEN 1 ELSE 0 END), CAST(sum(f.bytes) AS bigint)
+        "SELECT f.at / 86400000, count(*), {}, {}, CAST(sum(f.bytes) AS bigint)
          FROM \"fetch\" f WHERE {} GROUP BY 1 ORDER BY 1",
+        had(SERVED),
+        had([Code::NotModified]),
         terms.sql()
     );
     let rows = store.select(terms.statement(sql)).await?;

@@ -144,7 +144,8 @@ pub(super) async fn vitals(db: &PgDb) -> Result<Vitals, DbError> {
     let client = db.client().await?;
     let mut vitals = Vitals::default();
     let sql = "SELECT f.health, count(*), count(*) FILTER (
-          WHERE t.due + coalesce(f.interval_ms, 0) < coalesce($1, feedmill_now()))
+          WHERE f.disabled_at IS NULL AND f.interval_ms > 0
+            AND t.due + f.interval_ms < coalesce($1, feedmill_now()))
         FROM feed f JOIN task t ON t.id = f.task_id WHERE t.status = 0 GROUP BY 1 ORDER BY 1";
     for row in &rows(&client, sql, &[&db.given_now()]).await? {
         let health = named("health", row, 0, Health::from_number)?;

@@ -127,7 +127,8 @@ pub(super) fn totals(conn: &Connection) -> Result<Totals, DbError> {
 pub(super) fn vitals(conn: &Connection, now: Ts) -> Result<Vitals, DbError> {
     let mut vitals = Vitals::default();
     let mut select = conn.prepare_cached(
-        "SELECT f.health, count(*), coalesce(sum(t.due + coalesce(f.interval_ms, 0) < ?1), 0)
+        "SELECT f.health, count(*), coalesce(sum(f.disabled_at IS NULL AND f.interval_ms > 0
+           AND t.due + f.interval_ms < ?1), 0)
          FROM feed f JOIN task t ON t.id = f.task_id WHERE t.status = 0 GROUP BY 1 ORDER BY 1",
     )?;
     let mut rows = select.query([now.ms()])?;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use feedmill::frontier::HostPatch;
 use feedmill::model::{
     Ask, Code, FeedFact, FeedState, FetchRecord, Health, Kind, Known, Lane, Lease, NewTask, Next,
-    Outcome, Warned, new_uuid,
+    Outcome, Ts, Warned, new_uuid,
 };
 use feedmill::store::PriceNote;
+use feedmill::store::browse::figures::{Span, punctual, series};
 
 use super::Open;
 use super::trial::{DAY, PAUSE, Trial, a, begin, feed, owned_by, page, then};
@@ -178,8 +179,56 @@ pub(super) async fn vitals_tell_of_channels_sources_and_hosts(open: Open) {
     assert_eq!((vitals.hosts_busy, vitals.hosts_blocked), (0, 1));
     assert_eq!((vitals.channels, vitals.overdue), (vec![(Health::Late, 1)], 0));
     assert!(vitals.bytes > 0);
+    let in_time = || async { punctual(&*trial.store, trial.now()).await.unwrap() };
     trial.pass(PAUSE * 2);
     assert_eq!(trial.store.vitals().await.unwrap().overdue, 0, "twice the interval is in time");
+    assert_eq!(in_time().await, (1, 1), "whoever counts");
     trial.pass(Duration::from_millis(1));
     assert_eq!(trial.store.vitals().await.unwrap().overdue, 1);
+    assert_eq!(in_time().await, (1, 0));
+}
+
+/// What an operator promises: how long requests take, those that nobody answered too, and how many fail
+/// by no publisher's fault.
+pub(super) async fn promises_are_counted_from_all_requests_of_a_day(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([page("https://a.example/")]).await;
+    let lease = trial.take().await;
+    let made = [
+        (97, Some(200), Code::Ok, 40),
+        (40, Some(304), Code::NotModified, 40),
+        (40, Some(301), Code::Redirect, 40),
+        (15, Some(404), Code::NotFound, 40),
+        (5, Some(503), Code::Upstream, 40),
+        (2, None, Code::Timeout, 30_000),
+        (1, None, Code::Network, 4_000),
+    ];
+    let mut fetches = Vec::new();
+    for (times, status, code, elapsed_ms) in made {
+        fetches.extend((0..times).map(|_| FetchRecord {
+            id: new_uuid(trial.now()),
+            task: Some(lease.task.id),
+            at: trial.now(),
+            url: "https://a.example/".into(),
+            status,
+            code,
+            bytes: 0,
+            elapsed_ms,
+            content_type: None,
+            body_sha256: None,
+            raw: None,
+        }));
+    }
+    trial.commit(&lease, Outcome { fetches, ..then(Next::Fetched) }).await;
+    trial.pass(DAY / 2);
+    let day = |from: Ts| Span { from, until: trial.now(), step_ms: 86_400_000, task: None };
+    let counted = series(&*trial.store, day(trial.now().before(DAY))).await.unwrap();
+    let [counted] = counted.as_slice() else { panic!("{counted:?}") };
+    assert_eq!((counted.ok, counted.not_modified, counted.errors), (137, 40, 23));
+    assert_eq!((counted.requests(), counted.on_us), (200, 3));
+    assert_eq!((counted.within(0.98), counted.within(0.99)), (Some(50), Some(5_000)));
+    assert_eq!(counted.within(1.0), Some(30_000));
+    trial.pass(DAY);
+    let later = series(&*trial.store, day(trial.now().before(DAY))).await.unwrap();
+    assert_eq!(later[0].requests(), 0, "that was the day before");
 }
