@@ -75,6 +75,7 @@ const S3: &[Setting] = &[
     ("feed.initial_item_cap", "20"),
     ("feed.stale_after", "15d"),
     ("validation.reject", "title,date,site"),
+    ("log.messages", "newsfed"),
 ];
 
 const S4: &[Setting] = &[

@@ -14,7 +14,7 @@ pub struct Log {
     /// "text" for people, "json" for machines.
     pub format: Format,
     /// The wording of lines about tasks: "feedmill", or that of a design that it grew out of, for the
-    /// dashboards and alerts that read it: `north_cloud` or "canonical".
+    /// dashboards and alerts that read it: `north_cloud`, "newsfed" or "canonical".
     pub messages: Messages,
 }
 
@@ -25,6 +25,7 @@ pub enum Messages {
     #[default]
     Feedmill,
     NorthCloud,
+    Newsfed,
     Canonical,
 }
 

@@ -79,8 +79,8 @@ impl Dispatcher {
         let (tasks, abandon) = (TaskTracker::new(), CancellationToken::new());
         let slots = Arc::new(Semaphore::new(self.workers));
         let (mut stuck, mut too_many) = (None, 0);
-        let (words, workers) = (self.server.settings.messages, self.workers);
-        tell::pool_starts(words, workers);
+        let words = self.server.settings.messages;
+        tell::pool_starts(words, self.workers);
         while !stop.is_cancelled() {
             self.tune(&slots, &mut too_many);
             match self.round(&tasks, &slots, &stop, &abandon).await {
@@ -93,6 +93,7 @@ impl Dispatcher {
                 Err(_) => self.rest(&stop).await,
             }
         }
+        tell::workers_change(words, self.workers, 0);
         tasks.close();
         let grace = if self.server.hold.is_held() { SHORT_GRACE } else { GRACE };
         if tokio::time::timeout(grace, tasks.wait()).await.is_err() {
@@ -118,6 +119,7 @@ impl Dispatcher {
             let there = self.workers + *too_many;
             slots.add_permits(workers.saturating_sub(there));
             *too_many = there.saturating_sub(workers);
+            tell::workers_change(self.server.settings.messages, self.workers, workers);
             self.workers = workers;
         }
         *too_many -= slots.forget_permits(*too_many);
@@ -172,6 +174,7 @@ impl Dispatcher {
             self.wait(stop).await;
             return Ok(true);
         }
+        tell::handed_out(self.server.settings.messages, &leases);
         let mut permits = vec![first];
         permits.extend((0..more).filter_map(|_| Arc::clone(slots).try_acquire_owned().ok()));
         for (lease, permit) in leases.into_iter().zip(permits) {

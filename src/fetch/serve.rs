@@ -151,7 +151,7 @@ impl Server {
             let mut outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(message) => {
-                    tracing::error!(url = %lease.task.url, error = message, "serving a task failed");
+                    tell::serving_failed(self.settings.messages, &lease, &message);
                     handle::our_fault(&lease, &message, at)
                 }
             };
@@ -170,7 +170,8 @@ impl Server {
             match self.committer.commit(commit).instrument(span).await {
                 Ok(Committed::Done) => {
                     tally.count(&self.progress);
-                    said.tell(&lease);
+                    let queued = said.queued(&*self.store, &lease).await;
+                    said.tell(&lease, &queued);
                     return;
                 }
                 Ok(Committed::Stale) => {
@@ -187,7 +188,7 @@ impl Server {
 
     /// Ends a lease whose outcome could not be made true, with the reason why.
     async fn give_back(&self, lease: Arc<Lease>, message: &str, at: Ts) {
-        tracing::error!(url = %lease.task.url, error = message, "an outcome was not committed");
+        tell::not_committed(self.settings.messages, &lease, message);
         let outcome = handle::our_fault(&lease, message, at);
         let commit = Commit { lease: Lease::clone(&lease), outcome };
         if let Err(error) = self.committer.commit(commit).await {
@@ -297,7 +298,7 @@ impl Server {
         if !trail.fetches.is_empty() {
             self.progress.metrics.politeness_wait.observe(waited.as_secs_f64());
         }
-        let began = Instant::now();
+        let (at, began) = (self.clock.now(), Instant::now());
         let span = spans::request(kind, &queue);
         let asking = self.client.get(url, kind, &validators, source, trail.left);
         let answer = asking.instrument(span.clone()).await;
@@ -320,7 +321,7 @@ impl Server {
             }
             Err(error) => {
                 span.record("error", error.code().as_str());
-                trail.fetches.push(unanswered(task, url, &error, self.clock.now()));
+                trail.fetches.push(unanswered(task, url, &error, at, took));
                 self.progress.request(None, 0);
                 Err(failed(error.code(), error.to_string(), None))
             }
@@ -420,7 +421,14 @@ fn record(task: Option<TaskId>, exchange: &Exchange, raw: RawRef) -> FetchRecord
     }
 }
 
-fn unanswered(task: Option<TaskId>, url: &Url, error: &super::FetchError, at: Ts) -> FetchRecord {
+/// A request that nobody answered took its time as well.
+fn unanswered(
+    task: Option<TaskId>,
+    url: &Url,
+    error: &super::FetchError,
+    at: Ts,
+    took: Duration,
+) -> FetchRecord {
     FetchRecord {
         id: crate::model::new_uuid(at),
         task,
@@ -429,7 +437,7 @@ fn unanswered(task: Option<TaskId>, url: &Url, error: &super::FetchError, at: Ts
         status: None,
         code: error.code(),
         bytes: 0,
-        elapsed_ms: 0,
+        elapsed_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         content_type: None,
         body_sha256: None,
         raw: None,

@@ -1,8 +1,8 @@
 //! The steps of a task as spans, for a collector: schedule, claim, request, archive, handle, commit, and
 //! in the end deliver, all under one span that is the task.
 //!
-//! Addresses may carry tokens, so they are told by their hashes. Without a collector all of this costs
-//! nothing (see `telemetry`).
+//! Addresses may carry tokens in their parameters, so these are left out; the hash tells addresses apart.
+//! Without a collector all of this costs nothing (see `telemetry`).
 
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ pub(super) fn task(lease: &Lease, claim: Duration) -> Span {
     let task = tracing::info_span!(
         target: SPANS, parent: None, "task",
         task = %lease.task.id,
+        url = without_parameters(&lease.task.url),
         url_hash = %lease.task.url_hash,
         host = lease.task.host,
         source = lease.source.as_ref().map(|source| source.spec.name.as_str()),
@@ -76,6 +77,27 @@ pub(super) fn subjects(outcome: &Outcome) -> Vec<String> {
     article.chain(events).chain(entries).take(SUBJECTS).collect()
 }
 
+/// An address as far as everybody may see it.
+fn without_parameters(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_nobodys_business() {
+        for (url, told) in [
+            ("https://a.example/feed?key=hunter2", "https://a.example/feed"),
+            ("https://a.example/feed#hunter2?x", "https://a.example/feed"),
+            ("https://a.example/", "https://a.example/"),
+        ] {
+            assert_eq!(without_parameters(url), told);
+        }
+    }
 }

@@ -6,9 +6,16 @@
 //! Levels are for alerts. An error wants somebody to act: a channel is disabled or gone, or we failed. A
 //! warning wants a look: more than ten failures in a row, or a request of more than half a minute.
 
+mod north_cloud;
+
+use std::collections::{BTreeMap, HashSet};
+
 use crate::config::Messages;
 use crate::db::DbError;
+use crate::frontier::{admit, queue_key};
 use crate::model::{Code, EventKind, Kind, Lease, NewEvent, NewTask, Next, Outcome, canonical_uid};
+use crate::store::Store;
+use crate::store::browse::tasks::taken_in;
 
 /// More failures in a row are worth a warning.
 const FAILURES: u32 = 10;
@@ -22,7 +29,7 @@ pub(super) struct Said {
     reason: String,
     status: Option<u16>,
     elapsed_ms: u64,
-    dead: bool,
+    next: Next,
     events: Vec<NewEvent>,
     poll: Option<Poll>,
     /// The id of the page that was kept, in the canonical fetcher's words.
@@ -57,19 +64,42 @@ impl Said {
             reason: outcome.reason.clone(),
             status: last.and_then(|fetch| fetch.status),
             elapsed_ms: last.map_or(0, |fetch| fetch.elapsed_ms),
-            dead: matches!(outcome.next, Next::Dead { .. }),
+            next: outcome.next.clone(),
             events: outcome.events.clone(),
             poll,
             stored: article.map(|fact| canonical_uid(&fact.article.url)),
             found: match words {
                 Messages::NorthCloud => outcome.discovered.clone(),
-                Messages::Feedmill | Messages::Canonical => Vec::new(),
+                Messages::Feedmill | Messages::Newsfed | Messages::Canonical => Vec::new(),
             },
         }
     }
 
-    /// Says it.
-    pub(super) fn tell(&self, lease: &Lease) {
+    /// Which of the addresses found were new. Only north-cloud's words tell, so nobody else asks.
+    pub(super) async fn queued(&self, store: &dyn Store, lease: &Lease) -> Vec<bool> {
+        let (rules, mut by_host) = (store.rules(), BTreeMap::<String, Vec<i64>>::new());
+        let mut found = Vec::with_capacity(self.found.len());
+        for new in &self.found {
+            let one = admit(new, rules)
+                .ok()
+                .map(|one| (queue_key(&one.host, &rules.groups).to_owned(), one.hash.head()));
+            if let Some((host, hash)) = &one {
+                by_host.entry(host.clone()).or_default().push(*hash);
+            }
+            found.push(one);
+        }
+        let mut new = HashSet::new();
+        for (host, hashes) in by_host {
+            match taken_in(store, &host, &hashes, lease.now).await {
+                Ok(hashes) => new.extend(hashes.into_iter().map(|hash| (host.clone(), hash))),
+                Err(error) => tracing::debug!(%error, "what was queued could not be looked up"),
+            }
+        }
+        found.into_iter().map(|one| one.is_some_and(|one| new.contains(&one))).collect()
+    }
+
+    /// Says it; `queued` says of each address found whether it was new.
+    pub(super) fn tell(&self, lease: &Lease, queued: &[bool]) {
         let url = lease.task.url.as_str();
         if self.elapsed_ms > SLOW {
             tracing::warn!(
@@ -79,6 +109,7 @@ impl Said {
                 "a slow fetch"
             );
         }
+        self.submitted(lease, queued);
         match (&self.poll, self.words) {
             (Some(poll), Messages::NorthCloud) => self.feed_polled(lease, poll),
             (Some(poll), _) => self.polled(lease, poll),
@@ -86,8 +117,7 @@ impl Said {
             (None, Messages::Canonical) if lease.task.kind == Kind::Article => self.canonical(url),
             (None, _) => self.served(lease),
         }
-        let source = lease.source.as_ref().map(|source| source.spec.name.as_str());
-        self.events.iter().for_each(|event| tell(source, url, event));
+        self.events.iter().for_each(|event| self.happened(lease, event));
     }
 
     fn served(&self, lease: &Lease) {
@@ -110,6 +140,9 @@ impl Said {
         let (code, decision_reason) = (self.code.as_str(), self.reason.as_str());
         let (http_status, interval_before, interval_after) = (self.status, poll.before, poll.after);
         let Poll { new, failures, .. } = *poll;
+        // What is read from a page was scraped.
+        let done = if lease.task.kind == Kind::Listing { "Scraped" } else { "Fetched" };
+        let items = if new == 1 { "item" } else { "items" };
         // The fields are the same at every level; a macro's level has to be a constant.
         macro_rules! say {
             ($level:ident, $($message:tt)+) => {
@@ -120,50 +153,45 @@ impl Said {
             };
         }
         match failures {
-            0 if new == 1 => say!(info, "Fetched {url}: 1 new item"),
-            0 if new > 1 => say!(info, "Fetched {url}: {new} new items"),
-            0 => say!(debug, "Fetched {url}: 0 new items"),
+            // With many channels, those that brought nothing would drown the others.
+            0 if new > 0 || self.words == Messages::Newsfed => {
+                say!(info, "{done} {url}: {new} new {items}");
+            }
+            0 => say!(debug, "{done} {url}: {new} new {items}"),
             1..=FAILURES => say!(info, "a channel failed"),
             _ => say!(warn, "a channel keeps failing"),
         }
     }
 
-    fn feed_polled(&self, lease: &Lease, poll: &Poll) {
-        let (url, source_id) = (lease.task.url.as_str(), lease.task.source_id.as_deref());
-        let (error_type, reason) = (self.code.as_str(), self.reason.as_str());
-        for found in &self.found {
-            let (url, origin) = (found.url.as_str(), found.origin.as_str());
-            tracing::info!(url, source_id, origin, queued = true, "URL submitted to frontier");
-        }
-        match (poll.failures, self.code) {
-            (0, Code::NotModified) => {
-                tracing::info!(url, source_id, "feed not modified, skipping");
+    /// Tells of an event about a source's channel.
+    fn happened(&self, lease: &Lease, event: &NewEvent) {
+        let url = lease.task.url.as_str();
+        let source = lease.source.as_ref().map(|source| source.spec.name.as_str());
+        let said = |key: &str| event.payload.get(key).and_then(|value| value.as_str());
+        let (code, reason) = (said("code"), said("reason"));
+        match event.kind {
+            EventKind::SourceDisabled if self.words == Messages::NorthCloud => {
+                self.auto_disabled(lease, reason);
             }
-            (0, _) => {
-                let items_submitted = self.found.len();
-                tracing::info!(url, source_id, items_submitted, "feed polled successfully");
+            EventKind::SourceDisabled => {
+                tracing::error!(source, url, code, reason, "a channel is disabled");
             }
-            (failures, _) => tracing::warn!(
-                url,
-                source_id,
-                error_type,
-                status_code = self.status,
-                failures,
-                reason,
-                "feed poll failed"
-            ),
-        }
-    }
-
-    fn url_fetched(&self, lease: &Lease) {
-        let (url, source_id) = (lease.task.url.as_str(), lease.task.source_id.as_deref());
-        let (code, reason) = (self.code.as_str(), self.reason.as_str());
-        match self.code {
-            Code::Ok | Code::NotModified | Code::Redirect => {
-                tracing::info!(url, source_id, "URL fetched successfully");
+            EventKind::SourceEnabled => {
+                tracing::info!(source, url, reason, "a channel is enabled again");
             }
-            _ if self.dead => tracing::warn!(url, source_id, code, reason, "URL marked dead"),
-            _ => tracing::warn!(url, source_id, code, reason, "URL fetch failed"),
+            EventKind::SourceHealth => {
+                let health = said("health");
+                tracing::info!(source, url, health, reason, "the health of a channel changed");
+            }
+            EventKind::SourceDiscovered => {
+                tracing::info!(source, url, reason, "a search for channels ended");
+            }
+            EventKind::FeedMoved => {
+                let to = said("to");
+                tracing::info!(source, url, to, "a feed has another address for good");
+            }
+            EventKind::FeedGone => tracing::error!(source, url, reason, "a feed is gone for good"),
+            _ => {}
         }
     }
 
@@ -189,8 +217,24 @@ pub(super) fn begin(lease: &Lease, words: Messages) {
 /// The engine begins to work.
 pub(super) fn pool_starts(words: Messages, workers: usize) {
     match words {
-        Messages::NorthCloud => tracing::info!(workers, "starting worker pool"),
-        Messages::Feedmill | Messages::Canonical => tracing::info!(workers, "the engine starts"),
+        Messages::NorthCloud => north_cloud::pool_starts(workers),
+        Messages::Feedmill | Messages::Newsfed | Messages::Canonical => {
+            tracing::info!(workers, "the engine starts");
+        }
+    }
+}
+
+/// There are more or fewer workers than before.
+pub(super) fn workers_change(words: Messages, before: usize, now: usize) {
+    if words == Messages::NorthCloud {
+        north_cloud::workers_change(before, now);
+    }
+}
+
+/// Work is handed out.
+pub(super) fn handed_out(words: Messages, leases: &[Lease]) {
+    if words == Messages::NorthCloud {
+        north_cloud::due(leases);
     }
 }
 
@@ -198,7 +242,9 @@ pub(super) fn pool_starts(words: Messages, workers: usize) {
 pub(super) fn pool_stopped(words: Messages) {
     match words {
         Messages::NorthCloud => tracing::info!("worker pool stopped"),
-        Messages::Feedmill | Messages::Canonical => tracing::info!("the engine stopped"),
+        Messages::Feedmill | Messages::Newsfed | Messages::Canonical => {
+            tracing::info!("the engine stopped");
+        }
     }
 }
 
@@ -209,190 +255,29 @@ pub(super) fn claim_failed(words: Messages, error: &DbError) {
     }
 }
 
-/// Tells of an event about a source's channel.
-fn tell(source: Option<&str>, url: &str, event: &NewEvent) {
-    let said = |key: &str| event.payload.get(key).and_then(|value| value.as_str());
-    let (code, reason) = (said("code"), said("reason"));
-    match event.kind {
-        EventKind::SourceDisabled => {
-            tracing::error!(source, url, code, reason, "a channel is disabled");
+/// We could not make anything of what was served.
+pub(super) fn serving_failed(words: Messages, lease: &Lease, error: &str) {
+    let url = lease.task.url.as_str();
+    match words {
+        Messages::NorthCloud => tracing::error!(url, error, "process failed"),
+        Messages::Feedmill | Messages::Newsfed | Messages::Canonical => {
+            tracing::error!(url, error, "serving a task failed");
         }
-        EventKind::SourceEnabled => {
-            tracing::info!(source, url, reason, "a channel is enabled again");
+    }
+}
+
+/// What was made of it could not be made true: neither the task nor its host has moved on.
+pub(super) fn not_committed(words: Messages, lease: &Lease, error: &str) {
+    let (url, host) = (lease.task.url.as_str(), lease.task.host.as_str());
+    match words {
+        Messages::NorthCloud => {
+            tracing::error!(url, host, error, "update host last fetch failed");
         }
-        EventKind::SourceHealth => {
-            let health = said("health");
-            tracing::info!(source, url, health, reason, "the health of a channel changed");
+        Messages::Feedmill | Messages::Newsfed | Messages::Canonical => {
+            tracing::error!(url, error, "an outcome was not committed");
         }
-        EventKind::SourceDiscovered => {
-            tracing::info!(source, url, reason, "a search for channels ended");
-        }
-        EventKind::FeedMoved => {
-            let to = said("to");
-            tracing::info!(source, url, to, "a feed has another address for good");
-        }
-        EventKind::FeedGone => tracing::error!(source, url, reason, "a feed is gone for good"),
-        _ => {}
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-    use std::time::Duration;
-
-    use super::*;
-    use crate::model::{
-        FeedFact, FeedState, FetchRecord, LeaseId, Origin, PollFigures, Status, Task, TaskId, Ts,
-        UrlHash, Validators, new_uuid,
-    };
-
-    const NOW: Ts = Ts::from_ms(1_800_000_000_000);
-    const URL: &str = "https://a.example/feed";
-
-    fn lease(kind: Kind) -> Lease {
-        let task = Task {
-            id: TaskId(1),
-            url: URL.into(),
-            url_key: URL.into(),
-            url_hash: UrlHash::of(URL),
-            host: "a.example".into(),
-            kind,
-            origin: Origin::Manual,
-            source: None,
-            source_id: None,
-            status: Status::Pending,
-            leased: true,
-            priority: 5,
-            depth: 0,
-            redirects: 0,
-            next_fetch_at: NOW,
-            last_fetched_at: None,
-            fetch_count: 0,
-            retry_count: 0,
-            last_error: None,
-            reason: None,
-            discovered_at: NOW,
-        };
-        Lease {
-            id: LeaseId(1),
-            task,
-            source: None,
-            validators: Validators::default(),
-            validators_for: None,
-            robots: None,
-            now: NOW,
-            until: NOW,
-            delay: Duration::ZERO,
-        }
-    }
-
-    fn polled(failures: u32, new_items: u32) -> Outcome {
-        let code = if failures > 0 { Code::Timeout } else { Code::Ok };
-        let mut outcome = Outcome::new(code, Next::Again { at: NOW }, "as a test said");
-        outcome.feed = Some(FeedFact {
-            based_on: 0,
-            state: FeedState { failures, interval_ms: Some(900_000), ..FeedState::default() },
-            items: None,
-            new_items,
-            figures: PollFigures { interval_before_ms: Some(600_000), delays: Vec::new() },
-        });
-        outcome
-    }
-
-    #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Page {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// The lines that an outcome leads to.
-    fn lines(outcome: &Outcome, kind: Kind, words: Messages) -> Vec<serde_json::Value> {
-        let page = Page::default();
-        let to = page.clone();
-        let lines = tracing_subscriber::fmt().json().flatten_event(true);
-        let lines = lines.with_max_level(tracing::Level::TRACE).with_writer(move || to.clone());
-        tracing::subscriber::with_default(lines.finish(), || {
-            Said::of(outcome, words).tell(&lease(kind));
-        });
-        let bytes = page.0.lock().unwrap().clone();
-        let text = String::from_utf8(bytes).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    #[test]
-    fn levels_are_those_that_somebody_can_be_woken_by() {
-        for (failures, new, level, message) in [
-            (0, 0, "DEBUG", "Fetched https://a.example/feed: 0 new items"),
-            (0, 1, "INFO", "Fetched https://a.example/feed: 1 new item"),
-            (0, 7, "INFO", "Fetched https://a.example/feed: 7 new items"),
-            (1, 0, "INFO", "a channel failed"),
-            (10, 0, "INFO", "a channel failed"),
-            (11, 0, "WARN", "a channel keeps failing"),
-        ] {
-            let told = lines(&polled(failures, new), Kind::Feed, Messages::Feedmill);
-            assert_eq!(told.len(), 1, "{told:?}");
-            let line = &told[0];
-            assert_eq!((&line["level"], &line["message"]), (&level.into(), &message.into()));
-            assert_eq!(
-                (&line["interval_before"], &line["interval_after"]),
-                (&600.into(), &900.into())
-            );
-            assert_eq!(line["decision_reason"], "as a test said");
-            assert_eq!(line["feed_id"], TaskId(1).to_string());
-        }
-    }
-
-    #[test]
-    fn what_is_slow_or_for_good_is_told_louder() {
-        let mut slow = polled(0, 0);
-        slow.fetches.push(FetchRecord {
-            id: new_uuid(NOW),
-            task: None,
-            at: NOW,
-            url: URL.into(),
-            status: Some(200),
-            code: Code::Ok,
-            bytes: 0,
-            elapsed_ms: SLOW + 1,
-            content_type: None,
-            body_sha256: None,
-            raw: None,
-        });
-        slow.events = NewEvent::given_up(&lease(Kind::Feed).task, Code::Gone, "410");
-        let told = lines(&slow, Kind::Feed, Messages::Feedmill);
-        let told: Vec<_> = told
-            .iter()
-            .map(|line| (line["level"].as_str().unwrap(), line["message"].as_str().unwrap()))
-            .collect();
-        assert!(told.contains(&("WARN", "a slow fetch")), "{told:?}");
-        assert!(told.contains(&("ERROR", "a feed is gone for good")), "{told:?}");
-        assert!(told.contains(&("ERROR", "a channel is disabled")), "{told:?}");
-    }
-
-    #[test]
-    fn others_words_are_theirs() {
-        let told = |outcome: &Outcome, kind, words| {
-            lines(outcome, kind, words)[0]["message"].as_str().unwrap().to_owned()
-        };
-        let north = Messages::NorthCloud;
-        assert_eq!(told(&polled(0, 1), Kind::Feed, north), "feed polled successfully");
-        assert_eq!(told(&polled(3, 0), Kind::Feed, north), "feed poll failed");
-        let page = |code, next| Outcome::new(code, next, "as a test said");
-        let dead = page(Code::NotFound, Next::Dead { code: Code::NotFound });
-        assert_eq!(told(&dead, Kind::Article, north), "URL marked dead");
-        let retried = page(Code::Timeout, Next::Retry { at: NOW, code: Code::Timeout });
-        assert_eq!(told(&retried, Kind::Article, north), "URL fetch failed");
-        let bad = page(Code::BadHtml, Next::Dead { code: Code::BadHtml });
-        assert_eq!(told(&bad, Kind::Article, Messages::Canonical), "[canon] ⚠️ Bad HTML → skip");
-    }
-}
+mod tests;

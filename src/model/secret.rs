@@ -67,16 +67,25 @@ impl fmt::Display for SecretUrl {
         let place = match rest.rsplit_once('@') {
             Some((user, place)) => {
                 match user.split_once(':') {
-                    Some((name, _)) => write!(f, "{name}:{MASK}@")?,
-                    None => write!(f, "{user}@")?,
+                    Some((name, _)) if !name.contains(['@', ',', '/']) => {
+                        write!(f, "{name}:{MASK}@")?
+                    }
+                    // Some servers take a token in the place of a name; databases do not.
+                    None if scheme.starts_with("postgres") => write!(f, "{user}@")?,
+                    _ => write!(f, "{MASK}@")?,
                 }
                 place
             }
             None => rest,
         };
-        match place.split_once('?') {
-            Some((path, _)) => write!(f, "{path}?{MASK}"),
-            None => f.write_str(place),
+        let (place, query) = place.split_once('?').map_or((place, ""), |(place, _)| (place, "?"));
+        match place.split_once('/') {
+            // Whoever takes messages over HTTP often knows us by the path.
+            Some((host, path)) if scheme.starts_with("http") && !path.is_empty() => {
+                write!(f, "{host}/{MASK}")
+            }
+            _ if query.is_empty() => f.write_str(place),
+            _ => write!(f, "{place}?{MASK}"),
         }
     }
 }
@@ -129,6 +138,12 @@ mod tests {
             ("postgres://ann:pw@db.example/news", "postgres://ann:***@db.example/news"),
             ("postgres://ann:p/w?@x@db.example/news", "postgres://ann:***@db.example/news"),
             ("postgres://db.example/news?password=pw", "postgres://db.example/news?***"),
+            ("https://hooks.example/services/t0ken?key=pw", "https://hooks.example/***"),
+            ("https://es.example:9200/", "https://es.example:9200/"),
+            ("http://ann:pw@proxy.example:3128", "http://ann:***@proxy.example:3128"),
+            ("nats://t0ken@nats.example:4222", "nats://***@nats.example:4222"),
+            ("nats://t0ken@a.example,nats://ann:pw@b.example", "nats://***@b.example"),
+            ("redis://:pw@redis.example/0", "redis://:***@redis.example/0"),
             ("ann:pw@tcp(db.example)/news", "***"),
             ("host=db.example password=pw", "***"),
         ] {

@@ -8,6 +8,7 @@ pub mod entries;
 pub mod fetches;
 pub mod figures;
 pub mod sources;
+pub mod tasks;
 
 use std::fmt;
 use std::str::FromStr;
