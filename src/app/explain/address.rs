@@ -147,13 +147,21 @@ pub(super) async fn of(
             ..TaskFilter::default()
         };
         for task in store.list(filter).await?.into_iter().filter(|task| task.url_hash == hash) {
-            tasks.push(of_task(task, waits.first(), config, store).await?);
+            let mut told = of_task(task, waits.first(), config, store).await?;
+            told.trail.splice(0..0, same_as(url, &told.task));
+            tasks.push(told);
         }
     }
     if tasks.is_empty() {
         return Err(ExplainError::Unknown(url.to_string()));
     }
     Ok(AddressTold { url: url.to_string(), url_key, tasks, waits })
+}
+
+/// That an address is one with another, by which it is known.
+fn same_as(url: &Url, task: &Task) -> Option<Step> {
+    let told = format!("{url} is the same address as {}, both are {}", task.url, task.url_key);
+    (task.url != url.as_str()).then_some(Step { at: None, step: "deduplicated", told })
 }
 
 async fn of_task(
