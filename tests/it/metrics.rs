@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use feedmill::app::{self, Mode, Progress, RunOptions};
 use feedmill::config::Policy;
 use feedmill::metrics::{MEDIA_TYPE, Metrics};
-use feedmill::model::Lane;
-use feedmill_newsroom::Setup;
+use feedmill::model::{Code, Health, Kind, Lane};
+use feedmill_newsroom::{Fault, Setup};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::support::{LIMIT, World, until};
+use crate::kill::{command, terminate};
+use crate::support::{Engine, LIMIT, World, until};
 
 /// The sum of all series of a figure.
 fn sum(text: &str, name: &str) -> f64 {
@@ -238,6 +239,186 @@ async fn promtool_has_nothing_to_say_about_them() {
     assert!(told.status.success(), "{said}\n{declared}");
 }
 
+/// Figures that were asked for, and by what; each has something to tell after a run with news, answers
+/// that nothing changed, failures, redirects and a budget.
+const ASKED: &[(&str, &str)] = &[
+    ("OBS-01 fetch_count", "feedmill_outcomes_total"),
+    ("OBS-01 success_rate", "feedmill_outcomes_total{code=\"ok\"}"),
+    ("OBS-01 304_rate", "feedmill_requests_total{answer=\"304\"}"),
+    ("OBS-01 error_code_counts", "feedmill_outcomes_total{code=\"not_found\"}"),
+    ("OBS-01 bytes_in", "feedmill_bytes_in_total"),
+    ("OBS-01 compression_ratio", "feedmill_body_bytes_total{form=\"transferred\"}"),
+    ("OBS-01 compression_ratio", "feedmill_body_bytes_total{form=\"decoded\"}"),
+    ("OBS-01 average_latency", "feedmill_fetch_duration_seconds_sum"),
+    ("OBS-01 scheduler_interval_chosen", "feedmill_scheduler_interval_chosen_seconds_sum"),
+    ("OBS-01 ewma_interval", "feedmill_ewma_interval_seconds_count"),
+    ("OBS-01 retry_counts", "feedmill_retries_total{code=\"upstream_failure\"}"),
+    ("OBS-01 new_entries_count", "feedmill_poll_new_items_sum"),
+    ("OBS-01 new_entries_count", "feedmill_entries_total"),
+    ("OBS-02 sources_total", "feedmill_sources"),
+    ("OBS-02 sources_fetched_total", "feedmill_sources_fetched_total"),
+    ("OBS-02 sources_failed_total", "feedmill_sources_failed_total"),
+    ("OBS-02 items_discovered_total", "feedmill_items_discovered_total"),
+    ("OBS-02 fetch_duration_seconds", "feedmill_fetch_duration_seconds_bucket"),
+    ("OBS-10 pending", "feedmill_tasks{state=\"pending\"}"),
+    ("OBS-10 fetched", "feedmill_tasks{state=\"fetched\"}"),
+    ("OBS-10 dead", "feedmill_tasks{state=\"dead\"}"),
+    ("issue 10 claim latency", "feedmill_claim_duration_seconds_count"),
+    ("issue 10 politeness waits", "feedmill_politeness_wait_seconds_count"),
+    ("issue 10 politeness waits", "feedmill_task_wait_seconds_count"),
+    ("issue 10 freshness", "feedmill_freshness_seconds_count"),
+    ("issue 10 archive bytes", "feedmill_archive_bytes"),
+    ("issue 10 archive bytes", "feedmill_archive_written_bytes_total"),
+    ("issue 10 extraction methods", "feedmill_articles_total"),
+    ("issue 10 extraction confidence", "feedmill_extraction_confidence_sum"),
+    ("issue 10 budget", "feedmill_budget_requests_per_day"),
+    ("issue 10 budget", "feedmill_budget_requests_spent"),
+    ("issue 10 price", "feedmill_request_price_item_seconds"),
+    ("S2 10 bytes saved", "feedmill_bytes_saved_total"),
+    ("delivery", "feedmill_sink_delivered_total{sink=\"ndjson\"}"),
+    ("commits", "feedmill_commit_duration_seconds_count"),
+];
+
+/// The same of what may well be nothing at the moment.
+const TOLD: &[(&str, &str)] = &[
+    ("OBS-10 fetching", "feedmill_tasks{state=\"fetching\"}"),
+    ("OBS-10 failed", "feedmill_tasks{state=\"failed\"}"),
+    ("issue 10 queue depth", "feedmill_queue_depth"),
+    ("issue 10 host in flight", "feedmill_hosts_in_flight"),
+    ("issue 10 sink lag", "feedmill_sink_lag_events{sink=\"ndjson\"}"),
+    ("issue 10 sink lag", "feedmill_sink_lag_seconds{sink=\"ndjson\"}"),
+    ("S2 10 freshness of polls", "feedmill_channels_overdue"),
+];
+
+/// A series as it is scraped: its name, its labels and its value.
+struct Series<'t> {
+    name: &'t str,
+    labels: Vec<(&'t str, &'t str)>,
+    value: f64,
+}
+
+fn series(text: &str) -> Vec<Series<'_>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+            let labels = labels.trim_end_matches('}').split("\",");
+            let labels = labels.filter_map(|label| label.split_once("=\""));
+            let labels = labels.map(|(name, value)| (name, value.trim_end_matches('"'))).collect();
+            Series { name, labels, value: value.parse().unwrap() }
+        })
+        .collect()
+}
+
+/// The sum of all series that a selector names, if there are any.
+fn selected(all: &[Series<'_>], selector: &str) -> Option<f64> {
+    let (name, label) = selector.split_once('{').unwrap_or((selector, ""));
+    let label = label.trim_end_matches('}').split_once("=\"");
+    let label = label.map(|(name, value)| (name, value.trim_end_matches('"')));
+    let fits = |one: &&Series<'_>| {
+        one.name == name && label.is_none_or(|label| one.labels.contains(&label))
+    };
+    let values: Vec<f64> = all.iter().filter(fits).map(|one| one.value).collect();
+    (!values.is_empty()).then(|| values.iter().sum())
+}
+
+/// All that a label can say; nothing for one that no figure has.
+fn words(label: &str) -> Option<Vec<String>> {
+    let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Some(match label {
+        "kind" => Kind::ALL.iter().map(ToString::to_string).collect(),
+        "code" => Code::ALL.iter().map(ToString::to_string).collect(),
+        "lane" => Lane::ALL.iter().map(ToString::to_string).collect(),
+        "health" => Health::ALL.iter().map(ToString::to_string).collect(),
+        "state" => named(&["pending", "fetching", "fetched", "failed", "dead", "parked"]),
+        "answer" => named(&["2xx", "304", "3xx", "4xx", "5xx", "none"]),
+        "form" => named(&["transferred", "decoded"]),
+        "method" => {
+            named(&["model", "selectors", "selectors_missed", "json_ld", "state", "feed", "other"])
+        }
+        "sink" => named(&["ndjson"]),
+        _ => return None,
+    })
+}
+
+/// No series is told apart by anything but our own words.
+fn hold_bounded(all: &[Series<'_>]) {
+    for one in all {
+        for (label, value) in &one.labels {
+            let is_bucket = *label == "le" && (*value == "+Inf" || value.parse::<f64>().is_ok());
+            let known = words(label).is_some_and(|words| words.iter().any(|word| word == value));
+            assert!(is_bucket || known, "{}: {label}={value}", one.name);
+        }
+    }
+    assert!(all.len() < 2_000, "{} series", all.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_engine_tells_every_figure_that_was_asked_for() {
+    let world = World::with(4, |setup| Setup {
+        history: 4,
+        rate_per_hour: 3.0,
+        day_profile: false,
+        ..setup
+    })
+    .await;
+    world.follow().await;
+    // A host of their own: where pages wait that feeds told of, these come last.
+    let (room, host) = (&world.newsroom, "odd.newsroom.test");
+    for (path, fault) in [
+        ("/lost", Fault::Status(404)),
+        ("/failing", Fault::Status(503)),
+        ("/moved", Fault::RedirectChain(2)),
+    ] {
+        room.misbehave(host, path, fault, feedmill_newsroom::Span::Always);
+        world.submit(&format!("http://{host}{path}"), Kind::Article).await;
+    }
+    world.submit(&format!("http://{host}/failing/feed"), Kind::Feed).await;
+    let more = ["schedule.budget=5000/d", "schedule.policy=ewma", "schedule.max_interval=15m"];
+    let command = command(&world, &world.config.data_dir, None, &more);
+    let mut engine = Engine::start(command, world.dir().join("said"));
+    engine.says("are at http://").await;
+    let said = engine.said();
+    let place = said.split("are at http://").nth(1).and_then(|rest| rest.split('/').next());
+    let url = format!("http://{}/metrics", place.unwrap());
+    for (asked, selector) in ASKED {
+        let tells = || async {
+            let text = get(&url).await.unwrap_or_default();
+            selected(&series(&text), selector).is_some_and(|sum| sum > 0.0)
+        };
+        until(&format!("{asked}: {selector}"), tells).await;
+    }
+    let text = get(&url).await.unwrap();
+    assert!(terminate(&mut engine.child));
+    let all = series(&text);
+    for (asked, selector) in ASKED.iter().chain(TOLD) {
+        assert!(selected(&all, selector).is_some(), "{asked}: {selector} is missing:\n{text}");
+    }
+    hold_bounded(&all);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_an_engine_tells_the_figures_of_the_store() {
+    let world = World::new(2, 3).await;
+    world.follow().await;
+    world.run_once().await;
+    let mut command = command(&world, &world.config.data_dir, None, &[]);
+    command.args(["--roles", "api"]);
+    let mut server = Engine::start(command, world.dir().join("said"));
+    server.says("are at http://").await;
+    let said = server.said();
+    let place = said.split("are at http://").nth(1).and_then(|rest| rest.split('/').next());
+    let url = format!("http://{}/metrics", place.unwrap());
+    for figure in
+        ["feedmill_sources", "feedmill_tasks", "feedmill_database_bytes", "feedmill_hosts"]
+    {
+        let tells = || async { sum(&get(&url).await.unwrap_or_default(), figure) > 0.0 };
+        until(figure, tells).await;
+    }
+    assert!(terminate(&mut server.child));
+}
+
 /// Words that begin like our figures, wherever they stand.
 fn figures(text: &str) -> std::collections::BTreeSet<String> {
     let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
@@ -266,6 +447,17 @@ fn alerts_and_dashboard_name_only_figures_that_exist() {
     let dashboard = std::fs::read_to_string("deploy/grafana-dashboard.json").unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
     assert!(dashboard["panels"].as_array().unwrap().len() > 20);
+}
+
+/// What an operator promises is the same wherever it is counted: in the API, in alerts, in Grafana.
+#[test]
+fn failures_that_count_against_us_are_the_same_everywhere() {
+    let ours = Code::ALL.iter().filter(|code| code.is_on_us());
+    let ours = ours.map(|code| code.as_str()).collect::<Vec<_>>().join("|");
+    for file in ["deploy/alerts.yaml", "deploy/grafana-dashboard.json"] {
+        let text = std::fs::read_to_string(file).unwrap().replace("\\\"", "\"");
+        assert!(text.contains(&format!("code=~\"{ours}\"")), "{file} does not count {ours}");
+    }
 }
 
 #[test]
