@@ -34,6 +34,7 @@ mod onboard;
 mod outage;
 mod pipeline;
 mod postgres;
+mod readme;
 mod reload;
 mod settings;
 mod shared;
