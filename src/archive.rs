@@ -14,6 +14,7 @@ mod retention;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod underway;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,12 +29,14 @@ use crate::clock::Clock;
 use crate::db::private;
 use crate::model::{Exchange, RawRef, Ts, new_uuid};
 use segment::{Known, Pair, Segment, sync_dir};
+use underway::Underway;
 
 pub use carry::{Carried, carry};
 pub use erase::erase;
 pub use read::{Reader, Stored};
 pub use remote::{Bucket, Remote};
 pub use retention::{Doomed, Held, Limits, Why, begun, plan};
+pub use underway::Writer;
 
 const OPEN: &str = ".open";
 
@@ -125,6 +128,8 @@ pub struct Archive {
     open: Mutex<Option<Segment>>,
     /// Segments that a failing disk threw away, and what of them it had taken before.
     lost: Mutex<BTreeMap<String, u64>>,
+    /// Those whose records no commit refers to yet.
+    underway: Mutex<Underway>,
 }
 
 /// What has to be known of the open segment to make records for it.
@@ -146,7 +151,13 @@ impl Archive {
                 segment::repair(&path)?;
             }
         }
-        Ok(Self { settings, clock, open: Mutex::default(), lost: Mutex::default() })
+        Ok(Self {
+            settings,
+            clock,
+            open: Mutex::default(),
+            lost: Mutex::default(),
+            underway: Mutex::default(),
+        })
     }
 
     fn segment(&self) -> MutexGuard<'_, Option<Segment>> {

@@ -3,6 +3,8 @@
 //! The index forgot them before; a row says what is still to be done until it is done.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::keep::{Keeper, blocking};
@@ -23,6 +25,7 @@ impl Keeper {
             let page = self.store.erasures(after.take(), PAGE).await?;
             after = page.last().map(|last| last.raw.clone());
             if after.is_none() {
+                self.tidy()?;
                 return Ok(done);
             }
             let mut segments: BTreeMap<String, Vec<Erasure>> = BTreeMap::new();
@@ -51,8 +54,13 @@ impl Keeper {
         }
     }
 
-    /// Takes records out of a segment; false when another machine has it.
+    /// Takes records out of a segment; false when that has to wait, or another machine has it.
     async fn erase_from(&self, segment: &str, gone: &[Erasure]) -> Result<bool, RawError> {
+        // Of each, so that all are forgotten now.
+        let free: Vec<bool> = gone.iter().map(|one| self.archive.forget(&one.raw)).collect();
+        if free.contains(&false) {
+            return Ok(false);
+        }
         let (archive, places) = (Arc::clone(&self.archive), places(gone));
         if self.reader.is_here(segment) {
             self.part(segment, gone).await?;
@@ -79,6 +87,22 @@ impl Keeper {
         Ok(true)
     }
 
+    /// Where segments of the bucket are worked on.
+    fn bench(&self) -> PathBuf {
+        self.reader.dir().join("erase.partial")
+    }
+
+    /// Removes what a crash left there.
+    fn tidy(&self) -> Result<(), ArchiveError> {
+        let dir = self.bench();
+        match std::fs::remove_dir_all(&dir) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(ArchiveError::Io { path: dir.display().to_string(), source })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Brings a segment here, takes the records out, and puts it back.
     async fn erase_there(
         &self,
@@ -86,7 +110,7 @@ impl Keeper {
         segment: &str,
         gone: &[Erasure],
     ) -> Result<(), RawError> {
-        let dir = self.reader.dir().join("erase.partial");
+        let dir = self.bench();
         let failed = |error| ArchiveError::Io { path: dir.display().to_string(), source: error };
         crate::db::private::make_dir(&dir).map_err(failed)?;
         let mut fetched = Carried { missing: vec![segment.to_owned()], ..Carried::default() };
@@ -97,8 +121,7 @@ impl Keeper {
         })
         .await?;
         remote.replace(&dir, segment).await?;
-        std::fs::remove_dir_all(&dir).map_err(failed)?;
-        Ok(())
+        Ok(self.tidy()?)
     }
 
     /// Gives those a payload of their own who only refer to one that goes.
@@ -127,4 +150,84 @@ impl Keeper {
 
 fn places(gone: &[Erasure]) -> Vec<RawRef> {
     gone.iter().map(|one| one.raw.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use feedmill_formats::url::UrlHash;
+    use rusqlite::Connection;
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+    use crate::app::{archive_settings, rules};
+    use crate::archive::Archive;
+    use crate::clock::Clock;
+    use crate::config::Config;
+    use crate::db::Db;
+    use crate::model::{Exchange, Headers, Ts, new_uuid};
+    use crate::store::SqliteStore;
+
+    fn page(path: &str) -> Exchange {
+        let began = Ts::from_ms(1_800_000_000_000);
+        Exchange {
+            id: new_uuid(began),
+            url: format!("https://example.com/{path}"),
+            request: Headers::default(),
+            status: 200,
+            reason: "OK".into(),
+            headers: Headers::default(),
+            body: "the same for both ".repeat(100).into(),
+            truncated: None,
+            remote: None,
+            began,
+            ended: began,
+            elapsed: Duration::ZERO,
+        }
+    }
+
+    fn hash(page: &Exchange) -> String {
+        UrlHash::from_bytes(Sha256::digest(&page.body).into()).to_string()
+    }
+
+    /// Notes a fetch as its commit does.
+    fn commit(conn: &Connection, page: &Exchange, raw: &RawRef) {
+        let sql = "INSERT INTO fetch VALUES(?1, 1, 1, ?2, 200, 0, 1, 1, NULL, ?3, ?4, ?5, ?6)";
+        let (offset, length) = (raw.offset as i64, raw.length as i64);
+        let id = page.id.as_bytes().as_slice();
+        conn.execute(sql, (id, &page.url, hash(page), &raw.segment, offset, length)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_revisit_on_its_way_keeps_the_payload_that_it_relies_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        let clock = Clock::manual(Ts::from_ms(1_800_000_000_000));
+        let db = Db::open(&config.database_path()).unwrap();
+        let store = Arc::new(SqliteStore::new(db, clock.clone(), rules(&config, &clock)));
+        let conn = Connection::open(config.database_path()).unwrap();
+        let archive = Arc::new(Archive::open(archive_settings(&config), clock.clone()).unwrap());
+        let keeper = Keeper::new(&config, Arc::clone(&archive), store, clock).unwrap();
+        let (gone, alike) = (page("gone"), page("alike"));
+        let first = archive.append(&gone).unwrap();
+        conn.execute(
+            "INSERT INTO erasure VALUES(?1, ?2, ?3, ?4)",
+            (&first.segment, first.offset as i64, first.length as i64, hash(&gone)),
+        )
+        .unwrap();
+
+        let writer = archive.writer();
+        let revisit = archive.append(&alike).unwrap();
+        assert!(revisit.length < first.length, "it relies on what is to go");
+        archive.sync().unwrap();
+        assert_eq!(keeper.erase().await.unwrap(), 0, "somebody may still need it");
+        commit(&conn, &alike, &revisit);
+        drop(writer);
+        assert_eq!(keeper.erase().await.unwrap(), 1);
+        assert!(keeper.reader.stored(&first).await.is_err(), "it is gone");
+        let filter = FetchFilter { ids: vec![alike.id], limit: 1, ..FetchFilter::default() };
+        let now = keeper.store.find_fetches(filter).await.unwrap().remove(0).raw.unwrap();
+        assert_eq!(keeper.reader.stored(&now).await.unwrap().body, alike.body);
+    }
 }

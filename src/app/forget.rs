@@ -224,7 +224,7 @@ pub async fn undo(
 pub enum Bytes {
     /// They are gone.
     Gone,
-    /// The engine that runs takes them out within a minute.
+    /// The engine that runs takes them out within some minutes.
     LeftToTheEngine,
     /// Other machines have them, whose engines take them out.
     Elsewhere,

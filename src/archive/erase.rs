@@ -20,12 +20,11 @@ const REQUEST_ROOM: u64 = 64 * 1024;
 
 impl Archive {
     /// Takes a record and its request out of a segment in the directory; false when it is not there.
+    /// Nobody may rely on it any more: [`Archive::forget`] tells when.
     pub fn erase(&self, raw: &RawRef) -> Result<bool, ArchiveError> {
-        // Nothing that is written from now on may refer to it.
-        if let Some(open) = self.segment().as_mut().filter(|open| open.name == raw.segment) {
-            open.forget(raw.offset);
-        }
-        erase(&self.settings.dir, raw, self.clock.now())
+        let here = erase(&self.settings.dir, raw, self.clock.now())?;
+        self.forgotten(raw);
+        Ok(here)
     }
 }
 

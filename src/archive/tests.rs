@@ -321,6 +321,7 @@ fn what_is_taken_out_leaves_all_others_where_they_are() {
     assert!(archive.erase(&kept[1]).unwrap(), "while it is being written");
     check(&kept[1]);
     // The same payload is written again, and refers to nothing that is gone.
+    assert!(archive.forget(&kept[1]));
     let again = archive.append(&page(4, 8)).unwrap();
     assert_eq!(stored(dir.path(), &again).unwrap().body, page(4, 8).body);
     archive.close().unwrap();
@@ -334,4 +335,24 @@ fn what_is_taken_out_leaves_all_others_where_they_are() {
     check(&kept[1]);
     let elsewhere = RawRef { segment: "other.warc.gz".into(), ..kept[1].clone() };
     assert!(!erase(dir.path(), &elsewhere, Ts::from_ms(0)).unwrap());
+}
+
+#[test]
+fn a_record_goes_only_when_nothing_on_its_way_relies_on_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let first = archive.append(&page(1, 7)).unwrap();
+    let (early, late) = (archive.writer(), archive.writer());
+    let revisit = archive.append(&page(2, 7)).unwrap();
+    assert!(revisit.length < first.length, "it relies on the first");
+    assert!(!archive.forget(&first));
+    drop(late);
+    // Whoever begins now finds nothing to rely on, and is not waited for.
+    let _after = archive.writer();
+    let own = archive.append(&page(3, 7)).unwrap();
+    assert!(!archive.forget(&first), "the early one is not done");
+    drop(early);
+    assert!(archive.forget(&first));
+    assert!(archive.erase(&first).unwrap());
+    assert_eq!(stored(dir.path(), &own).unwrap().body, page(3, 7).body);
 }

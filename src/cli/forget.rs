@@ -137,7 +137,7 @@ fn told(takedown: &Takedown, bytes: Bytes) -> String {
     let Takedown { name, articles, entries, records, .. } = takedown;
     let archive = match bytes {
         Bytes::Gone => "nothing of it is in the archive",
-        Bytes::LeftToTheEngine => "the engine takes it out of the archive within a minute",
+        Bytes::LeftToTheEngine => "the engine takes it out of the archive within some minutes",
         Bytes::Elsewhere => "other machines' engines take it out of their archives",
     };
     format!(

@@ -126,6 +126,7 @@ impl Server {
     }
 
     async fn work(&self, lease: Arc<Lease>) {
+        let _writer = self.archive.writer();
         let started = Instant::now();
         tell::begin(&lease, self.settings.messages);
         let asked = self.ask(&lease).await;

@@ -128,7 +128,7 @@ pub struct Exchange {
 }
 
 /// Where an archived record is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RawRef {
     /// The segment's file name.
     pub segment: String,
