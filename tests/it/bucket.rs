@@ -23,7 +23,7 @@ use crate::kill::{start, terminate};
 use crate::support::{LIMIT, World};
 
 /// A bucket of its own on the service that `FEEDMILL_TEST_S3` names.
-fn bucket() -> Option<(String, String)> {
+pub(crate) fn bucket() -> Option<(String, String)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let endpoint = service("FEEDMILL_TEST_S3", "a bucket service")?;
     let name = format!("b{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -41,7 +41,10 @@ fn bucket() -> Option<(String, String)> {
 }
 
 /// Settings that bring segments to that bucket.
-fn in_bucket(config: &mut feedmill::config::Config, (endpoint, name): &(String, String)) {
+pub(crate) fn in_bucket(
+    config: &mut feedmill::config::Config,
+    (endpoint, name): &(String, String),
+) {
     config.archive.url = format!("s3://{name}/news/raw");
     config.archive.endpoint.clone_from(endpoint);
     config.archive.region = "eu-central-1".into();

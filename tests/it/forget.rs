@@ -2,13 +2,16 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
-use feedmill::app::forget;
+use feedmill::app::{self, forget};
 use feedmill::model::{ArticleRow, EventKind, Scope};
 use feedmill::store::{ArticleFilter, EventFilter};
 use feedmill_formats::{decode, warc};
 use serde_json::Value;
 
+use crate::archive::{cut_after, segments, verified};
+use crate::bucket::{bucket, in_bucket};
 use crate::kill::{binary, engine, terminate};
 use crate::sinks::lines;
 use crate::support::{World, until};
@@ -162,4 +165,56 @@ async fn a_host_or_source_goes_without_an_engine_at_once() {
         forget::undo(&*world.store, "nothing", Some(Scope::Host), "me").await,
         Err(forget::ForgetError::NotDown(_))
     ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_forgotten_is_gone_from_the_bucket_wherever_that_is_cut_off() {
+    let Some(bucket) = bucket() else { return };
+    let mut world = World::new(2, 3).await;
+    in_bucket(&mut world.config, &bucket);
+    world.follow().await;
+    let published = world.newsroom.published_count(i64::MAX) as u64;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles >= published }).await;
+    assert_eq!(segments(&world), Vec::<String>::new(), "all is in the bucket");
+    let reader = app::reader(&world.config).unwrap();
+    let remote = reader.remote().unwrap();
+    let there = async || {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, _) in remote.list().await.unwrap() {
+            let mut file = File::create(dir.path().join(&name)).unwrap();
+            assert!(remote.download(&name, &mut file).await.unwrap());
+        }
+        pages(dir.path())
+    };
+    let all = articles(&world).await;
+    let mut words = Vec::new();
+    for row in &all {
+        let (_, text) = world.store.article(row.id).await.unwrap().unwrap();
+        words.push(text.lines().max_by_key(|line| line.len()).unwrap().to_owned());
+    }
+    let before = there().await;
+    assert!(words.iter().all(|words| before.contains(words.as_str())));
+
+    let sizes = remote.list().await.unwrap();
+    let meant = forget::resolve(&*world.store, &all[0].article.url, None).await.unwrap();
+    forget::forget(&*world.store, &meant, ("ann", "she asked"), &mut |_| {}).await.unwrap();
+    let erase = |config| forget::erase(config, &world.clock, Arc::clone(&world.store));
+    let mut away = world.config.clone();
+    away.archive.endpoint = "http://127.0.0.1:9".into();
+    assert!(erase(&away).await.is_err());
+    assert!(!world.store.erasures(None, 1).await.unwrap().is_empty(), "it is still to be done");
+    let mut steps = 0;
+    while cut_after(steps, erase(&world.config)).await.is_none() {
+        assert_eq!(verified(&world).await.problems, [], "after {steps} steps");
+        steps += 1;
+    }
+    assert!(steps > 3, "there was something to cut");
+    assert!(world.store.erasures(None, 1).await.unwrap().is_empty());
+    let after = there().await;
+    assert!(!after.contains(&words[0]));
+    assert!(words.iter().skip(1).all(|words| after.contains(words.as_str())));
+    assert_eq!(remote.list().await.unwrap(), sizes, "everything else is where it was");
+    assert_eq!(segments(&world), Vec::<String>::new(), "nothing is left here");
+    assert!(!world.config.archive_dir().join("erase.partial").exists());
+    assert_eq!(verified(&world).await.problems, []);
 }
