@@ -202,6 +202,7 @@ pub trait Outbox: Send + Sync {
     async fn log_ends(&self, after: i64) -> Result<LogEnds, DbError>;
 
     /// Removes events that are older than this, up to a place, so many at the most; how many there
-    /// were. The last one stays, so that places are never used twice.
+    /// were. The last one stays, so that places are never used twice, and so do those that a sink may
+    /// still be sent again.
     async fn trim_log(&self, before: Ts, upto: i64, limit: usize) -> Result<u64, DbError>;
 }

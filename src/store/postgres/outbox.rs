@@ -184,6 +184,7 @@ impl Outbox for PgStore {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let sql = "DELETE FROM event WHERE seq IN (SELECT seq FROM event
               WHERE seq <= $2 AND at < $1 AND seq < (SELECT max(seq) FROM event)
+                AND NOT EXISTS (SELECT 1 FROM dead_letter d WHERE d.seq = event.seq)
               ORDER BY seq LIMIT $3)";
         run(&self.db.client().await?, sql, &[&before.ms(), &upto, &limit]).await
     }

@@ -130,6 +130,7 @@ impl Outbox for SqliteStore {
                     .prepare_cached(
                         "DELETE FROM event WHERE seq IN (SELECT seq FROM event
                            WHERE seq <= ?2 AND at < ?1 AND seq < (SELECT max(seq) FROM event)
+                             AND seq NOT IN (SELECT seq FROM dead_letter)
                            ORDER BY seq LIMIT ?3)",
                     )?
                     .execute((before.ms(), upto, limit))?;

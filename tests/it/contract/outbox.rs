@@ -130,20 +130,27 @@ pub(super) async fn dead_letters_are_kept_until_they_arrive_or_are_given_up(open
 
 pub(super) async fn the_log_is_trimmed_up_to_a_place_and_never_reuses_one(open: Open) {
     let trial = begin(open).await;
-    let old = told(&trial, 3).await;
+    let old = told(&trial, 4).await;
     trial.pass(DAY);
     let all = told(&trial, 2).await;
     let before = trial.now().before(HOUR);
     let store = &trial.store;
-    assert_eq!(store.trim_log(before, old[1], 1).await.unwrap(), 1, "so many at the most");
-    assert_eq!(store.trim_log(before, old[1], 9).await.unwrap(), 1, "up to the place");
+    let cursor = store.open_sink("picky", Start::Beginning).await.unwrap().cursor;
+    let refused = vec![Refusal { seq: old[1], code: "refused", reason: "not that".to_owned() }];
+    let letter = Delivery { cursor, refused, ..Delivery::default() };
+    store.note_delivery("picky", letter).await.unwrap();
+    assert_eq!(store.trim_log(before, old[1], 9).await.unwrap(), 1, "a dead letter is kept");
+    assert_eq!(trial.events().await[0].seq, old[1]);
+    store.wish("picky", SinkWish::Drop(None)).await.unwrap();
+    assert_eq!(store.trim_log(before, old[2], 1).await.unwrap(), 1, "so many at the most");
+    assert_eq!(store.trim_log(before, old[2], 9).await.unwrap(), 1, "up to the place");
     assert_eq!(store.trim_log(before, i64::MAX, 9).await.unwrap(), 1, "older than that");
     assert_eq!(store.trim_log(trial.now().after(DAY), i64::MAX, 9).await.unwrap(), 1);
     let left: Vec<_> = trial.events().await.iter().map(|event| event.seq).collect();
-    assert_eq!(left, all[4..], "the last one stays");
+    assert_eq!(left, all[5..], "the last one stays");
     let ends = store.log_ends(0).await.unwrap();
-    assert_eq!((ends.first, ends.last), (all[4], all[4]));
-    assert!(told(&trial, 1).await[1] > all[4]);
+    assert_eq!((ends.first, ends.last), (all[5], all[5]));
+    assert!(told(&trial, 1).await[1] > all[5]);
 }
 
 pub(super) async fn what_events_are_about_is_joined_at_once(open: Open) {
