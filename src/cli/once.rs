@@ -1,6 +1,6 @@
 //! `feedmill once`: what is due now, then the end. Made for cron.
 
-use super::run::{Engine, Lanes, summary, warn_without_contact};
+use super::run::{Engine, Lanes, report, warn_without_contact};
 use super::{Context, Failure};
 use crate::app::{Mode, RunOptions};
 use crate::config::Level;
@@ -24,5 +24,5 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let options = RunOptions { mode: Mode::Once, lanes: args.lanes.chosen() };
     let done = engine.run(&loaded.config, options).await?;
     let news = done.entries + done.articles + done.errors > 0;
-    if news || context.globals.json { context.out.done(&done, &summary(&done)) } else { Ok(()) }
+    if news || context.globals.json { report(&done, &loaded.config, context) } else { Ok(()) }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Context, Failure, text};
 use crate::api::{self, Listening};
 use crate::app::{self, Mode, Progress, Reload, RunOptions, Snapshot};
-use crate::config::{Config, LoadOptions, Loaded, load};
+use crate::config::{Config, LoadOptions, Loaded, Target, load};
 use crate::model::Lane;
 
 /// Follows the sources until it is stopped
@@ -104,8 +104,16 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         done
     };
     let (snapshot, ()) = tokio::join!(working, serving);
-    let snapshot = snapshot?;
-    context.out.done(&snapshot, &summary(&snapshot))
+    report(&snapshot?, &config, context)
+}
+
+/// Tells what was done, beside standard output when that is a sink's.
+pub(super) fn report(done: &Snapshot, config: &Config, context: &Context) -> Result<(), Failure> {
+    if config.sinks.values().any(|sink| matches!(sink.target, Target::Stdout {})) {
+        context.out.note(&summary(done));
+        return Ok(());
+    }
+    context.out.done(done, &summary(done))
 }
 
 /// Tells where it works and what for.
