@@ -89,7 +89,8 @@ pub async fn sinks(
         all.push(SinkStanding {
             configured: name.cloned(),
             kind: name.and_then(|name| config.sinks.get(name)).map(|sink| sink.target.kind()),
-            lag_events: ends.last.saturating_sub(row.cursor.seq).max(0),
+            // What is no longer kept does not wait for it.
+            lag_events: ends.last.saturating_sub(row.cursor.seq.max(ends.first - 1)).max(0),
             lag_seconds: ends.next_at.map_or(0, |at| now.since(at).as_secs()),
             row,
         });
