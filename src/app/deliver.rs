@@ -1,6 +1,7 @@
 //! Sinks from the configuration, at work beside the engine, and the log kept as long as they need it.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use feedmill_formats::decode;
 use feedmill_formats::url::Url;
+use reqwest::Certificate;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio_util::sync::CancellationToken;
 
@@ -55,14 +57,16 @@ pub fn sink(
         Target::Stdout {} => Box::new(stdout::Stdout),
         Target::Elasticsearch { url, .. } => {
             let url = Url::parse(url.expose()).map_err(|error| AppError::sink(name, &error))?;
-            Box::new(Elasticsearch::new(cluster(url, &settings.target, config, store)?))
+            let redact = terms(settings).redact;
+            let settings = cluster(url, &settings.target, redact, (config, store))?;
+            Box::new(Elasticsearch::new(settings))
         }
         Target::Webhook { url, secret, headers, parallel, timeout } => {
             let url = Url::parse(url.expose()).map_err(|error| AppError::sink(name, &error))?;
             let guard = Guard::new(&config.fetch);
             Box::new(webhook::Webhook::new(webhook::Settings {
                 refused: guard.check_url(&url).err().map(|refusal| refusal.to_string()),
-                client: poster(guard, config.fetch.connect_timeout.duration())?,
+                client: poster(guard, config.fetch.connect_timeout.duration(), Vec::new())?,
                 url,
                 key: webhook::key(secret.expose()),
                 headers: lines(headers).map_err(|error| AppError::sink(name, &error))?,
@@ -96,13 +100,14 @@ pub fn sink(
 fn cluster(
     url: Url,
     target: &Target,
-    config: &Config,
-    store: &Arc<dyn Store>,
+    redact: Redact,
+    (config, store): (&Config, &Arc<dyn Store>),
 ) -> Result<elasticsearch::Settings, AppError> {
     let Target::Elasticsearch {
         api_key,
         user,
         password,
+        root_cert,
         layout,
         index,
         mode,
@@ -132,6 +137,7 @@ fn cluster(
         })
         .transpose()?;
     let raw = *layout == EsLayout::RawContent;
+    let trusted = certificates(root_cert)?;
     Ok(elasticsearch::Settings {
         url,
         authorization,
@@ -148,9 +154,25 @@ fn cluster(
         replicas: *replicas,
         timeout: timeout.duration(),
         // The operator names it, and it may well be next door.
-        client: poster(Guard::none(), config.fetch.connect_timeout.duration())?,
+        client: poster(Guard::none(), config.fetch.connect_timeout.duration(), trusted)?,
         bodies: bodies(config, store)?,
+        redact,
     })
+}
+
+/// The certificates in a file; none without a name.
+fn certificates(path: &Path) -> Result<Vec<Certificate>, AppError> {
+    if path.as_os_str().is_empty() {
+        return Ok(Vec::new());
+    }
+    let bad = |error: &dyn std::fmt::Display| {
+        AppError::sink("elasticsearch", &format!("root_cert {}: {error}", path.display()))
+    };
+    let pem = std::fs::read(path).map_err(|error| bad(&error))?;
+    match Certificate::from_pem_bundle(&pem) {
+        Ok(all) if !all.is_empty() => Ok(all),
+        _ => Err(bad(&"it holds no certificate in PEM form")),
+    }
 }
 
 fn server(url: &SecretUrl, timeout: Span) -> Server {
@@ -196,7 +218,8 @@ fn terms(settings: &config::Sink) -> Terms {
             categories,
             tags,
             languages,
-            without_rights,
+            // As they are kept.
+            without_rights: without_rights.iter().map(|it| it.trim().to_lowercase()).collect(),
         },
         redact: Redact {
             emails: how(*emails),

@@ -68,6 +68,10 @@ pub enum Target {
         /// Password of the user.
         #[serde(default)]
         password: Secret,
+        /// File with the certificates (PEM) of those who sign for it, beside those whom the system
+        /// trusts.
+        #[serde(default)]
+        root_cert: PathBuf,
         /// `raw_content` writes north-cloud's documents, an index per source; "articles" ours.
         #[serde(default)]
         layout: EsLayout,
@@ -240,6 +244,7 @@ impl Target {
             api_key: Secret::default(),
             user: String::new(),
             password: Secret::default(),
+            root_cert: PathBuf::new(),
             layout: EsLayout::default(),
             index: articles(),
             mode: EsMode::default(),

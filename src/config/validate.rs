@@ -5,15 +5,20 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use url::Url;
 
 use crate::model::KindPattern;
 
 use super::error::{Origin, Problem};
 use super::{
-    Api, Archive, Config, Feed, Fetch, Retry, Robots, Schedule, Secret, SecretUrl, Size, Sources,
-    Span, Target, Trace,
+    Api, Archive, Config, Feed, Fetch, Redaction, Retry, Robots, Schedule, Secret, SecretUrl,
+    SinkRedact, Size, Sources, Span, Target, Trace,
 };
+
+/// Signs that no index may have in its name.
+const ODD: &str = "\\/*?\"<>|,#:";
 
 /// All that is wrong; empty when the configuration can be used.
 pub fn validate(config: &Config) -> Vec<Problem> {
@@ -282,7 +287,15 @@ impl Found {
     fn target(&mut self, path: &str, target: &Target) {
         let schemes: &[&str] = match target {
             Target::Ndjson { .. } | Target::Files { .. } | Target::Stdout {} => return,
-            Target::Elasticsearch { api_key, user, max_bytes, parallel, .. } => {
+            Target::Elasticsearch { api_key, user, max_bytes, parallel, index, .. } => {
+                let odd = |c: char| c.is_uppercase() || c.is_whitespace() || ODD.contains(c);
+                if index.is_empty()
+                    || index.starts_with(['-', '_', '+', '.'])
+                    || index.contains(odd)
+                {
+                    let message = "is no name of an index: small letters, digits, - and _";
+                    self.refuse(&format!("{path}.index"), message);
+                }
                 self.within(&format!("{path}.parallel"), *parallel, 1..=64);
                 if !api_key.expose().is_empty() && !user.is_empty() {
                     let message = "goes without `user`: set one of the two";
@@ -295,8 +308,14 @@ impl Found {
                 );
                 &["http", "https"]
             }
-            Target::Webhook { parallel, headers, .. } => {
+            Target::Webhook { parallel, headers, secret, .. } => {
                 self.within(&format!("{path}.parallel"), *parallel, 1..=64);
+                let coded = secret.expose().strip_prefix("whsec_");
+                if coded.is_some_and(|coded| STANDARD.decode(coded).is_err()) {
+                    let message =
+                        "must have base64 behind whsec_: its receivers could not check it";
+                    self.refuse(&format!("{path}.secret"), message);
+                }
                 self.header_lines(&format!("{path}.headers"), headers);
                 &["http", "https"]
             }
@@ -326,6 +345,12 @@ impl Found {
             if let Some(sink) = config.sinks.get(name) {
                 self.within(&format!("sinks.{name}.batch"), sink.batch, 1..=10_000);
                 self.target(&format!("sinks.{name}"), &sink.target);
+                let SinkRedact { emails, authors, texts, .. } = &sink.redact;
+                let redacts = [emails, authors, texts].iter().any(|how| **how != Redaction::Keep);
+                if redacts && matches!(sink.target, Target::Ndjson { raw: true, .. }) {
+                    let message = "writes pages as they were served, which `redact` cannot change: set one of the two";
+                    self.refuse(&format!("sinks.{name}.raw"), message);
+                }
                 for kind in &sink.filter.kinds {
                     if let Err(error) = kind.parse::<KindPattern>() {
                         self.refuse(&format!("sinks.{name}.filter.kinds"), error.to_string());
@@ -359,7 +384,7 @@ mod tests {
 
     #[test]
     fn each_rule_refuses_and_says_what_to_do() {
-        let cases: [Case; 30] = [
+        let cases: [Case; 33] = [
             (|c| c.data_dir = "".into(), "data_dir", "name a directory"),
             (|c| c.fetch.workers = 0, "fetch.workers", "is 0: choose 1 to 1000"),
             (|c| c.fetch.workers = 1001, "fetch.workers", "is 1001: choose 1 to 1000"),
@@ -405,6 +430,42 @@ mod tests {
                 |c| drop(c.sinks.insert("a b".into(), Sink::new(Target::ndjson("x")))),
                 "sinks.a b",
                 "letters, digits",
+            ),
+            (
+                |c| {
+                    let raw = Target::Ndjson {
+                        dir: "x".into(),
+                        max_size: Size::default(),
+                        compress: false,
+                        raw: true,
+                    };
+                    let redact = SinkRedact { emails: Redaction::Hash, ..SinkRedact::default() };
+                    drop(c.sinks.insert("two".into(), Sink { redact, ..Sink::new(raw) }));
+                },
+                "sinks.two.raw",
+                "set one of the two",
+            ),
+            (
+                |c| {
+                    let mut hook = Target::webhook("https://example.com/".to_owned().into());
+                    if let Target::Webhook { secret, .. } = &mut hook {
+                        *secret = "whsec_not base64".to_owned().into();
+                    }
+                    drop(c.sinks.insert("two".into(), Sink::new(hook)));
+                },
+                "sinks.two.secret",
+                "base64 behind whsec_",
+            ),
+            (
+                |c| {
+                    let mut search = Target::elasticsearch("http://es:9200".to_owned().into());
+                    if let Target::Elasticsearch { index, .. } = &mut search {
+                        *index = "News".to_owned();
+                    }
+                    drop(c.sinks.insert("two".into(), Sink::new(search)));
+                },
+                "sinks.two.index",
+                "small letters",
             ),
         ];
         for (breaking, key, words) in cases {

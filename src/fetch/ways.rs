@@ -22,8 +22,12 @@ const MAX_HEADERS: usize = 256;
 pub(super) const MAX_HEAD: u32 = 64 * 1024;
 
 /// A client for requests that are no fetches, behind the guard and directly. It follows nothing.
-pub fn poster(guard: Guard, connect_timeout: Duration) -> Result<reqwest::Client, FetchError> {
-    Ways::new(guard, connect_timeout).pool(Way::default())
+pub fn poster(
+    guard: Guard,
+    connect_timeout: Duration,
+    trusted: Vec<reqwest::Certificate>,
+) -> Result<reqwest::Client, FetchError> {
+    Ways { trusted, ..Ways::new(guard, connect_timeout) }.pool(Way::default())
 }
 
 /// The way of one request.
@@ -66,12 +70,14 @@ fn sticky(bind: &[IpAddr], url: &Url) -> Option<IpAddr> {
 pub(super) struct Ways {
     guard: Guard,
     connect_timeout: Duration,
+    /// Who may sign for a server, beside those whom the system trusts.
+    trusted: Vec<reqwest::Certificate>,
     pools: Arc<Mutex<HashMap<Way, reqwest::Client>>>,
 }
 
 impl Ways {
     pub(super) fn new(guard: Guard, connect_timeout: Duration) -> Self {
-        Self { guard, connect_timeout, pools: Arc::default() }
+        Self { guard, connect_timeout, trusted: Vec::new(), pools: Arc::default() }
     }
 
     /// The pool of a way.
@@ -98,6 +104,9 @@ impl Ways {
             .pool_idle_timeout(Duration::from_secs(30))
             .http1_max_headers(MAX_HEADERS)
             .http2_max_header_list_size(MAX_HEAD);
+        if !self.trusted.is_empty() {
+            builder = builder.tls_certs_merge(self.trusted.iter().cloned());
+        }
         builder = match &way.proxy {
             None => builder.dns_resolver(self.guard.clone()),
             Some(proxy) => {

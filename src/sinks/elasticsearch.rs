@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use self::bulk::{Action, Line, Verdict};
 use super::webhook::chain;
-use super::{About, Bodies, Item, Sink, SinkError, Taken, fetches, lanes};
+use super::{About, Bodies, Item, Redact, Sink, SinkError, Taken, fetches, lanes};
 use crate::model::{ArticleRow, EventKind, FetchRecord};
 use crate::store::outbox::Refusal;
 
@@ -31,6 +31,8 @@ use crate::store::outbox::Refusal;
 const TRIES: u32 = 5;
 /// The first wait before that; it doubles.
 const FIRST: Duration = Duration::from_millis(200);
+/// The indexes of all sources.
+const ALL_RAW: &str = "*_raw_content";
 
 /// Which documents are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +76,10 @@ pub struct Settings {
     pub timeout: Duration,
     /// Sends them.
     pub client: reqwest::Client,
-    /// What was served, for documents that hold it.
+    /// What was served, for documents that hold it…
     pub bodies: Arc<dyn Bodies>,
+    /// …but for this.
+    pub redact: Redact,
 }
 
 /// Writes documents.
@@ -130,29 +134,34 @@ impl Elasticsearch {
         }
         let Settings { layout, shards, replicas, .. } = &self.settings;
         let (name, pattern, mappings) = match layout {
-            Layout::RawContent => ("feedmill-raw-content", "*_raw_content", mapping::raw_content()),
-            Layout::Articles(index) => ("feedmill-articles", index.as_str(), mapping::articles()),
+            Layout::RawContent => ("raw-content", ALL_RAW, mapping::raw_content()),
+            Layout::Articles(index) => (index.as_str(), index.as_str(), mapping::articles()),
         };
         let settings = json!({"number_of_shards": shards, "number_of_replicas": replicas});
         let template = json!({"index_patterns": [pattern], "priority": 200,
             "template": {"settings": settings, "mappings": mappings}});
         let body = serde_json::to_vec(&template)?;
-        let path = format!("_index_template/{name}");
+        let path = format!("_index_template/feedmill-{name}");
         let put = self.send(Method::PUT, &path, Some(("application/json", body))).await?;
         let (status, answer) = match put.0.as_u16() {
-            // Elasticsearch before 7.8 knows only the older form.
-            400 | 404 | 405 if put.1.to_string().contains("no handler found") => {
+            // Elasticsearch before 7.8 knows only the older form; it takes the newer for an index.
+            status @ (400 | 404 | 405)
+                if status == 405 || put.1.to_string().contains("no handler found") =>
+            {
                 let older = json!({"index_patterns": [pattern], "order": 200,
                     "settings": settings, "mappings": mappings});
                 let body = serde_json::to_vec(&older)?;
-                let path = format!("_template/{name}");
+                let path = format!("_template/feedmill-{name}");
                 self.send(Method::PUT, &path, Some(("application/json", body))).await?
             }
             _ => put,
         };
         if !status.is_success() {
             let reason = bulk::reason(&answer);
-            return Err(self.away(format!("will not have the index template: {status}{reason}")));
+            let hint = hint(status);
+            return Err(
+                self.away(format!("will not have the index template: {status}{reason}{hint}"))
+            );
         }
         self.ready = true;
         Ok(())
@@ -196,7 +205,8 @@ impl Elasticsearch {
                     Some(fetch) => self.settings.bodies.body(fetch).await?,
                     None => None,
                 };
-                Ok(raw_content::document(item, row, text, body.as_ref()))
+                let redact = &self.settings.redact;
+                Ok(raw_content::document(item, row, text, body.as_ref(), redact))
             }
         }
     }
@@ -239,12 +249,41 @@ impl Elasticsearch {
                 if round >= TRIES {
                     return Err(self.away("is too busy"));
                 }
-                part = again.into_iter().filter_map(|at| part.get(at).cloned()).collect();
+                part = bulk::again(&part, &again).into_iter().cloned().collect();
+                // It is said of them again.
+                taken.refused.retain(|it| part.iter().all(|line| line.seq != it.seq));
                 tokio::time::sleep(wait).await;
                 wait *= 2;
             }
         }
+        self.sweep(lane).await?;
         Ok(taken.refused)
+    }
+
+    /// Removes what was taken down from the indexes of sources whose names it had before.
+    async fn sweep(&self, lane: &[&Item]) -> Result<(), SinkError> {
+        let gone = lane.iter().filter(|item| item.event.kind == EventKind::ArticleWithdrawn);
+        let gone: Vec<&str> = gone.map(|item| item.key()).collect();
+        if gone.is_empty() || self.settings.layout != Layout::RawContent {
+            return Ok(());
+        }
+        // What came back since is there again.
+        let is_back = |id: &str| {
+            let last = lane.iter().rev().find(|item| item.key() == id);
+            last.is_some_and(|item| item.event.kind != EventKind::ArticleWithdrawn)
+        };
+        let gone: Vec<&str> = gone.into_iter().filter(|id| !is_back(id)).collect();
+        let path = format!("{ALL_RAW}/_delete_by_query?conflicts=proceed&ignore_unavailable=true");
+        let body = serde_json::to_vec(&json!({"query": {"ids": {"values": gone}}}))?;
+        let (status, answer) =
+            self.send(Method::POST, &path, Some(("application/json", body))).await?;
+        let left =
+            answer.get("failures").and_then(Value::as_array).is_some_and(|it| !it.is_empty());
+        if status.is_success() && !left {
+            return Ok(());
+        }
+        let reason = bulk::reason(&answer);
+        Err(self.away(format!("does not remove what was taken down: {status}{reason}")))
     }
 
     /// Sends lines in one request, or in halves when that is too large.
@@ -268,7 +307,7 @@ impl Elasticsearch {
                 }
                 _ => {
                     let reason = bulk::reason(&answer);
-                    return Err(self.away(format!("answers {status}{reason}")));
+                    return Err(self.away(format!("answers {status}{reason}{}", hint(status))));
                 }
             }
         }
@@ -318,7 +357,8 @@ impl Sink for Elasticsearch {
     async fn check(&mut self) -> Result<String, SinkError> {
         let (status, answer) = self.send(Method::GET, "", None).await?;
         if !status.is_success() {
-            return Err(self.away(format!("answers {status}{}", bulk::reason(&answer))));
+            let (reason, hint) = (bulk::reason(&answer), hint(status));
+            return Err(self.away(format!("answers {status}{reason}{hint}")));
         }
         let version = answer.get("version").cloned().unwrap_or_default();
         let said = |key: &str| version.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -327,6 +367,14 @@ impl Sink for Elasticsearch {
             other => other,
         };
         Ok(format!("{} is {product} {}", self.settings.url, said("number")))
+    }
+}
+
+/// What to do about an answer, where that is not plain.
+const fn hint(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 | 403 => "; see the sink's api_key, or its user and password",
+        _ => "",
     }
 }
 

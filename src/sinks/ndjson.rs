@@ -125,7 +125,8 @@ impl Ndjson {
     fn drop_bodies(&self, batch: &[Item]) -> Result<(), SinkError> {
         let gone = batch.iter().filter(|item| item.event.kind == EventKind::ArticleWithdrawn);
         let gone: Vec<String> = gone.flat_map(|item| fetches_of(&item.event.payload)).collect();
-        if gone.is_empty() || self.settings.bodies.is_none() {
+        // Also those of a time when they were wanted.
+        if gone.is_empty() {
             return Ok(());
         }
         let dir = self.path("raw");

@@ -61,8 +61,21 @@ impl Redact {
         (!empty).then_some(person)
     }
 
+    /// Whether everything is handed on.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        [self.emails, self.authors, self.texts].iter().all(|how| *how == Redaction::Keep)
+    }
+
+    /// A text, such as the description of a page.
+    #[must_use]
+    pub fn text(&self, text: String) -> Option<String> {
+        self.value(self.texts, text)
+    }
+
     /// A name; an address that stands for one is an address too.
-    fn name(&self, name: String) -> Option<String> {
+    #[must_use]
+    pub fn name(&self, name: String) -> Option<String> {
         let is_address = name.split_whitespace().any(is_email);
         let name = if is_address { self.value(self.emails, name) } else { Some(name) };
         name.and_then(|name| self.value(self.authors, name))

@@ -46,7 +46,7 @@ impl Server {
         let connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
-            .map_err(|error| self.away(error))?;
+            .map_err(|error| self.away(told(&error)))?;
         Ok(self.connected.insert(connection).clone())
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use feedmill_formats::{date, feed};
 use futures_util::future::join_all;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::value::RawValue;
@@ -17,10 +18,13 @@ use sha2::Sha256;
 
 use super::{Item, Sink, SinkError, Taken, lanes};
 use crate::clock::Clock;
+use crate::model::Ts;
 use crate::store::outbox::Refusal;
 
-/// Bytes of an answer that are looked at, to tell why it says no.
+/// Signs of an answer that are shown, to tell why it says no.
 const WORDS: usize = 300;
+/// Bytes of an answer that are read at the most: its connection is used again then.
+const READ: usize = 16 * 1024;
 /// The start of secrets as the specification writes them.
 const PREFIX: &str = "whsec_";
 
@@ -55,7 +59,7 @@ pub struct Webhook {
 #[derive(serde::Serialize)]
 struct Message<'a> {
     r#type: &'a str,
-    timestamp: crate::model::Ts,
+    timestamp: Ts,
     data: &'a RawValue,
 }
 
@@ -104,14 +108,14 @@ impl Webhook {
         let id = format!("feedmill-{}", item.event.seq);
         let answer = self.send(&id, body).await?;
         let status = answer.status();
+        let after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let after = after.and_then(|value| wait(value, self.settings.clock.now()));
+        let words = words(answer).await;
         if status.is_success() {
             return Ok(None);
         }
-        let after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
-        let after = after.and_then(|value| value.trim().parse().ok()).map(Duration::from_secs);
-        let words = words(answer).await;
         // What one event alone is to blame for; whatever else is wrong would be wrong for all.
-        if matches!(status.as_u16(), 400 | 405..=407 | 409 | 411..=423 | 426 | 428 | 431 | 451) {
+        if matches!(status.as_u16(), 400 | 409 | 413 | 422 | 451) {
             let reason = format!("{status}{words}");
             return Ok(Some(Refusal { seq: item.event.seq, code: "webhook_refused", reason }));
         }
@@ -121,6 +125,7 @@ impl Webhook {
             300..=399 => "; redirects are not followed: give the address that they lead to",
             401 | 403 => "; see the sink's secret and headers",
             404 | 410 => "; there is nobody at this address any more",
+            405 | 415 => "; it takes no webhooks: see the sink's url",
             _ => "",
         };
         Err(SinkError::Away { target, reason: format!("answers {status}{words}{hint}"), after })
@@ -202,9 +207,24 @@ fn sign(key: &[u8], id: &str, time: &str, body: &[u8]) -> String {
     format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
 }
 
+/// How long a target wants to be left alone: seconds, or until a date.
+fn wait(value: &str, now: Ts) -> Option<Duration> {
+    let seconds = value.trim().parse().ok().map(Duration::from_secs);
+    seconds.or_else(|| Some(date::parse(value)?.since(now)))
+}
+
 /// The start of what an answer says, for people.
-async fn words(answer: reqwest::Response) -> String {
-    let text = answer.text().await.unwrap_or_default();
+async fn words(mut answer: reqwest::Response) -> String {
+    let mut bytes = Vec::new();
+    while bytes.len() < READ
+        && let Ok(Some(piece)) = answer.chunk().await
+    {
+        bytes.extend_from_slice(&piece);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    // Many answer with a page.
+    let is_page = text.trim_start().starts_with('<');
+    let text = if is_page { feed::plain(&text).into() } else { text };
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text: String = text.chars().take(WORDS).collect();
     if text.is_empty() { text } else { format!(": {text}") }
@@ -236,6 +256,19 @@ mod tests {
         let body = br#"{"test": 2432232314}"#;
         let signed = sign(&key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", body);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn a_wait_is_seconds_or_a_date() {
+        let now = Ts::from_ms(1_445_412_420_000);
+        for (value, expected) in [
+            (" 120 ", Some(120)),
+            ("Wed, 21 Oct 2015 07:28:00 GMT", Some(60)),
+            ("Wed, 21 Oct 2015 07:00:00 GMT", Some(0)),
+            ("soon", None),
+        ] {
+            assert_eq!(wait(value, now), expected.map(Duration::from_secs), "{value}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The bulk protocol: lines, parts of a request, and what its answer means. Pure.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 /// What is to happen to a document.
@@ -18,6 +20,8 @@ pub(super) enum Action {
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) seq: i64,
+    /// The document.
+    pub(super) id: String,
     pub(super) text: Vec<u8>,
 }
 
@@ -47,7 +51,7 @@ impl Line {
             serde_json::to_writer(&mut text, &body)?;
             text.push(b'\n');
         }
-        Ok(Self { seq, text })
+        Ok(Self { seq, id: id.to_owned(), text })
     }
 }
 
@@ -64,6 +68,21 @@ pub(super) fn parts(lines: &[Line], max_bytes: usize) -> Vec<&[Line]> {
     }
     parts.extend(lines.get(start..).filter(|rest| !rest.is_empty()));
     parts
+}
+
+/// The lines to send again, from those that have to be: what is about the same document and came
+/// later goes again as well, so that the last word stays the last.
+pub(super) fn again<'a>(lines: &'a [Line], places: &[usize]) -> Vec<&'a Line> {
+    let mut ids = HashSet::new();
+    let mut lines: Vec<(usize, &Line)> = lines.iter().enumerate().collect();
+    lines.retain(|(at, line)| {
+        let is_one = places.contains(at);
+        if is_one {
+            ids.insert(&line.id);
+        }
+        is_one || ids.contains(&line.id)
+    });
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 /// What became of a line.
@@ -120,7 +139,7 @@ mod tests {
     use super::*;
 
     fn line(seq: i64, length: usize) -> Line {
-        Line { seq, text: vec![b'x'; length] }
+        Line { seq, id: String::new(), text: vec![b'x'; length] }
     }
 
     proptest! {
@@ -135,6 +154,19 @@ mod tests {
                 prop_assert!(!part.is_empty() && (size <= max || part.len() == 1));
             }
         }
+    }
+
+    #[test]
+    fn what_came_later_goes_again_with_what_came_before() {
+        let ids = ["a", "b", "a", "c", "b"];
+        let line = |(seq, id): (i64, &&str)| Line { id: (*id).to_owned(), ..line(seq, 1) };
+        let lines: Vec<Line> = (0..).zip(&ids).map(line).collect();
+        let seqs =
+            |places: &[usize]| again(&lines, places).iter().map(|it| it.seq).collect::<Vec<_>>();
+        assert_eq!(seqs(&[0]), [0, 2]);
+        assert_eq!(seqs(&[1, 3]), [1, 3, 4]);
+        assert_eq!(seqs(&[2]), [2]);
+        assert_eq!(seqs(&[]), [] as [i64; 0]);
     }
 
     #[test]

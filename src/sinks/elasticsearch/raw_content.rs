@@ -6,7 +6,7 @@ use feedmill_formats::date;
 use serde_json::{Map, Value, json};
 
 use crate::model::{ArticleRow, Reference};
-use crate::sinks::{Body, Item};
+use crate::sinks::{Body, Item, Redact, Redaction};
 
 /// The index of a source: its name in small letters, digits and single underscores.
 pub(super) fn index_of(item: &Item) -> String {
@@ -22,15 +22,23 @@ pub(super) fn index_of(item: &Item) -> String {
     format!("{}_raw_content", if index.is_empty() { "unknown" } else { index })
 }
 
-/// A document as north-cloud's classifier reads it.
-pub(super) fn document(item: &Item, row: &ArticleRow, text: &str, body: Option<&Body>) -> Value {
+/// A document as north-cloud's classifier reads it. The item was redacted; what the page says beside
+/// it is so here.
+pub(super) fn document(
+    item: &Item,
+    row: &ArticleRow,
+    text: &str,
+    body: Option<&Body>,
+    redact: &Redact,
+) -> Value {
     let html = body.map(page);
     let said = html.as_deref().map(Statement::read).unwrap_or_default();
     let article = &row.article;
-    let clean = html.as_deref().and_then(|html| {
+    let clean = html.as_deref().filter(|_| redact.texts == Redaction::Keep).and_then(|html| {
         article::extract(html, &article.url, &Evidence::default()).ok().map(|found| found.html)
     });
     let meta = |name: &str| said.meta(name).unwrap_or_default();
+    let words = |name: &str| said.meta(name).and_then(|text| redact.text(text.to_owned()));
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     put("id", json!(row.id));
@@ -38,10 +46,10 @@ pub(super) fn document(item: &Item, row: &ArticleRow, text: &str, body: Option<&
     put("source_name", json!(item.source.as_ref().map_or("", |source| source.spec.name.as_str())));
     put("title", json!(article.title.as_deref().unwrap_or_default()));
     put("raw_text", json!(text));
-    put("meta_description", json!(meta("description")));
+    put("meta_description", json!(words("description").unwrap_or_default()));
     put("og_type", json!(meta("og:type")));
     put("og_title", json!(meta("og:title")));
-    put("og_description", json!(meta("og:description")));
+    put("og_description", json!(words("og:description").unwrap_or_default()));
     put("published_date", json!(article.published));
     put("classification_status", json!("pending"));
     put("crawled_at", json!(row.last_seen));
@@ -60,7 +68,7 @@ pub(super) fn document(item: &Item, row: &ArticleRow, text: &str, body: Option<&
         }
     }
     if let Some(object) = &said.json_ld {
-        put("json_ld_data", json_ld(object));
+        put("json_ld_data", json_ld(object, redact));
     }
     let more = more(&said);
     if !more.is_empty() {
@@ -100,7 +108,7 @@ fn more(said: &Statement) -> Map<String, Value> {
 }
 
 /// The fields of a JSON-LD object, each in the one form that its mapping has.
-fn json_ld(object: &Map<String, Value>) -> Value {
+fn json_ld(object: &Map<String, Value>, redact: &Redact) -> Value {
     let mut fields = Map::new();
     for (name, key) in [
         ("jsonld_headline", "headline"),
@@ -114,6 +122,11 @@ fn json_ld(object: &Map<String, Value>) -> Value {
         ("jsonld_location", "contentLocation"),
     ] {
         let value = object.get(key).map(plain).filter(|text| !text.is_empty());
+        let value = value.and_then(|text| match key {
+            "author" => redact.name(text),
+            "description" => redact.text(text),
+            _ => Some(text),
+        });
         fields.extend(value.map(|text| (name.to_owned(), Value::String(text))));
     }
     for (name, key) in [
@@ -134,6 +147,9 @@ fn json_ld(object: &Map<String, Value>) -> Value {
     let keywords: Vec<String> = keywords.into_iter().filter(|word| !word.is_empty()).collect();
     if !keywords.is_empty() {
         fields.insert("jsonld_keywords".to_owned(), json!(keywords));
+    }
+    if !redact.is_off() {
+        return Value::Object(fields);
     }
     // Sites write these as texts, objects or lists: one form for all.
     let mut raw = object.clone();

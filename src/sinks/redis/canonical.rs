@@ -57,6 +57,20 @@ impl Canonical {
         Ok(lengths)
     }
 
+    /// Writes items, of which those that were taken down are the last.
+    async fn write(&mut self, part: &[Item]) -> Result<(), SinkError> {
+        let now = self.clock.now();
+        let mut out = Batch { lengths: self.lengths(part).await?, ..Batch::default() };
+        for item in part {
+            self.take(item, now, &mut out);
+        }
+        if out.commands.cmd_iter().next().is_some() {
+            self.server.run(&out.commands).await?;
+        }
+        self.withdraw(&out.gone).await?;
+        self.trim(&out, now).await
+    }
+
     fn key(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -228,16 +242,11 @@ fn times(key: &str, beside: bool) -> String {
 #[async_trait]
 impl Sink for Canonical {
     async fn deliver(&mut self, batch: &[Item]) -> Result<Taken, SinkError> {
-        let now = self.clock.now();
-        let mut out = Batch { lengths: self.lengths(batch).await?, ..Batch::default() };
-        for item in batch {
-            self.take(item, now, &mut out);
+        let is_gone = |item: &Item| item.event.kind == EventKind::ArticleWithdrawn;
+        // What came back after it was taken down is not taken out again.
+        for part in batch.chunk_by(|one, next| !is_gone(one) || is_gone(next)) {
+            self.write(part).await?;
         }
-        if out.commands.cmd_iter().next().is_some() {
-            self.server.run(&out.commands).await?;
-        }
-        self.withdraw(&out.gone).await?;
-        self.trim(&out, now).await?;
         Ok(Taken::default())
     }
 

@@ -68,7 +68,9 @@ fn respond(asked: &Asked, state: &mut State) -> Answer {
     match (asked.method.as_str(), path.split('/').next().unwrap_or_default()) {
         ("GET", "") => said(200, &json!({"version": {"number": "8.15.0"}})),
         ("PUT", "_index_template") if state.old => {
-            refused(400, "illegal_argument_exception", "no handler found for uri")
+            // Which is what 7.7 says; its errors without a kind are plain texts.
+            let error = "Incorrect HTTP method for uri and method [PUT], allowed: [POST]";
+            said(405, &json!({"error": error, "status": 405}))
         }
         ("PUT", kind @ ("_index_template" | "_template")) => {
             let body: Value = serde_json::from_slice(&asked.body).unwrap();
@@ -82,6 +84,17 @@ fn respond(asked: &Asked, state: &mut State) -> Answer {
             said(200, &json!({"acknowledged": true}))
         }
         ("POST", "_bulk") => bulk(asked, state),
+        ("POST", pattern) if path.contains("/_delete_by_query") => {
+            let body: Value = serde_json::from_slice(&asked.body).unwrap();
+            let end = pattern.strip_prefix('*').unwrap();
+            let ids = body["query"]["ids"]["values"].as_array().unwrap();
+            let before = state.documents.len();
+            state
+                .documents
+                .retain(|(index, id), _| !(index.ends_with(end) && ids.contains(&json!(id))));
+            let deleted = before - state.documents.len();
+            said(200, &json!({"deleted": deleted, "failures": []}))
+        }
         _ => refused(405, "method_not_allowed", path),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use feedmill::app::deliver;
-use feedmill::config::{EsLayout, Sink as Configured, Target};
+use feedmill::config::{EsLayout, Redaction, Sink as Configured, Target};
 use feedmill::progress::Progress;
 use feedmill::sinks::Pump;
 use feedmill::store::ArticleFilter;
@@ -112,6 +112,41 @@ async fn raw_content_is_as_north_cloud_reads_it() {
     world.store.wish("es", again).await.unwrap();
     drain(&world, "es", target).await;
     assert_eq!(cluster_.state.lock().unwrap().writes, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn raw_content_says_nothing_that_is_not_to_be_handed_on() {
+    let world = read(8, 5).await;
+    let cluster_ = Cluster::new().await;
+    let target = cluster(&cluster_.listener.url, EsLayout::RawContent);
+    drain(&world, "open", target.clone()).await;
+    let documents = || -> Vec<Value> {
+        let documents = std::mem::take(&mut cluster_.state.lock().unwrap().documents);
+        documents.into_values().map(|(_, document)| document).collect()
+    };
+    let open = documents();
+    let names: BTreeSet<String> = open
+        .iter()
+        .filter_map(|it| it["json_ld_data"]["jsonld_author"].as_str().map(str::to_owned))
+        .collect();
+    assert!(!names.is_empty() && open.iter().any(|it| it["meta_description"] != ""));
+    let redact = feedmill::config::SinkRedact {
+        authors: Redaction::Drop,
+        texts: Redaction::Drop,
+        ..Default::default()
+    };
+    drain(&world, "shut", Configured { redact, ..target }).await;
+    let shut = documents();
+    assert_eq!(shut.len(), open.len());
+    for document in &shut {
+        let text = document.to_string();
+        assert_eq!(
+            (&document["raw_text"], &document["meta_description"]),
+            (&"".into(), &"".into())
+        );
+        assert!(document.get("raw_html").is_none() && document.get("author").is_none(), "{text}");
+        assert!(names.iter().all(|name| !text.contains(name.as_str())), "{text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -288,6 +323,14 @@ async fn what_is_taken_down_leaves_every_target() {
         days.flat_map(|day| std::fs::read_dir(day.unwrap().path()).unwrap()).count()
     };
     let (id, url) = (story.id.to_string(), story.article.url.as_str());
+    // Its source had another name when it was delivered.
+    {
+        let documents = &mut cluster_.state.lock().unwrap().documents;
+        let place = documents.keys().find(|(index, known)| *known == id && index != "articles");
+        let place = place.unwrap().clone();
+        let document = documents.remove(&place).unwrap();
+        documents.insert(("former_raw_content".to_owned(), id.clone()), document);
+    }
     let before = blobs();
     assert_eq!((has(&id), named(&format!("\"{url}\""))), (2, 1));
     let meant = feedmill::app::forget::resolve(&*world.store, url, None).await.unwrap();
