@@ -187,8 +187,9 @@ async fn seen(store: &dyn Store, table: &str, span: Span) -> Result<Vec<(i64, u6
     rows.iter().map(|row| Ok((row.int(0)?, row.count(1)?))).collect()
 }
 
-/// Channels that are polled, and those that are within twice the time that was chosen for them: not later
-/// than one interval after they were due, as [`Vitals::overdue`](crate::store::Vitals) counts the others.
+/// Channels that are polled, and those that are within twice the time that was chosen for them.
+///
+/// These are at most one interval late; [`Vitals::overdue`](crate::store::Vitals) counts the others.
 pub async fn punctual(store: &dyn Store, now: Ts) -> Result<(u64, u64), DbError> {
     let mut terms = Terms::new(store.dialect());
     let now = terms.int(now.ms());
