@@ -65,8 +65,6 @@ pub use crate::progress::{Progress, Snapshot};
 pub(crate) use poll::first_interval;
 pub use poll::poll;
 pub use reload::{Reload, ReloadError};
-use sample::Sampler;
-pub use sample::gauge;
 
 /// Sinks get this long to hand over the rest of the log when the engine stops.
 const LAST_DELIVERY: Duration = Duration::from_secs(20);
@@ -311,7 +309,14 @@ pub async fn run_reloading(
     }
     let log = (config.clone(), Arc::clone(&store), clock.clone(), upkeep_stop.clone());
     upkeep.spawn(async move { deliver::keep_log(&log.0, log.1, log.2, log.3).await });
-    let sampler = Sampler::new(config, clock, Arc::clone(&store), Arc::clone(&progress));
+    let sampler = sample::Sampler {
+        store: Arc::clone(&store),
+        progress: Arc::clone(&progress),
+        clock: clock.clone(),
+        dirs: dirs(config),
+        archive: config.archive_dir(),
+        messages: config.log.messages,
+    };
     upkeep.spawn(sampler.keep(upkeep_stop.clone()));
     let keeper =
         keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;

@@ -102,6 +102,8 @@ fn filter(level: Level) -> Targets {
         .with_target("deadpool", pool)
         // Where spans go must not be told of by spans, nor a collector that is away by each batch.
         .with_target("opentelemetry", LevelFilter::OFF)
+        // It tells whom it connects to with the password; what its sink meets is told by the sink.
+        .with_target("async_nats", LevelFilter::OFF)
         .with_target("feedmill", ours)
         .with_target(SPANS, LevelFilter::OFF)
 }
@@ -154,6 +156,7 @@ mod tests {
             assert!(span.is_disabled(), "without a collector there are no spans");
             tracing::info!(target: "hyper", "a connection");
             tracing::error!(target: "opentelemetry_sdk", "no collector");
+            tracing::error!(target: "async_nats::connector", "nats://ann:hunter2@a.example");
             tracing::debug!("served");
         });
         assert!(text.contains("served") && text.lines().count() == 1, "{text}");

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::AppError;
 use crate::clock::Clock;
-use crate::config::{Config, Messages};
+use crate::config::Messages;
 use crate::db::{DbError, free_bytes};
 use crate::frontier::{Counts, Stats};
 use crate::metrics::{Metrics, sink, told_apart};
@@ -26,49 +25,20 @@ const TELL: Duration = Duration::from_secs(60);
 /// A look that took long is not made again before so many times that span.
 const REST: u32 = 50;
 
-/// Looks at the store for monitors where no engine does, until it is told to stop.
-pub async fn gauge(
-    config: &Config,
-    clock: &Clock,
-    progress: Arc<Progress>,
-    stop: CancellationToken,
-) -> Result<(), AppError> {
-    let store = super::open(config, clock).await?;
-    Sampler::new(config, clock, Arc::clone(&store), progress).keep(stop).await;
-    store.close().await;
-    Ok(())
-}
-
 /// What is looked at.
 pub(super) struct Sampler {
-    store: Arc<dyn Store>,
-    progress: Arc<Progress>,
-    clock: Clock,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) clock: Clock,
     /// Directories that are written to.
-    dirs: Vec<PathBuf>,
+    pub(super) dirs: Vec<PathBuf>,
     /// Where the archive's segments are.
-    archive: PathBuf,
+    pub(super) archive: PathBuf,
     /// Whose words log lines are in.
-    messages: Messages,
+    pub(super) messages: Messages,
 }
 
 impl Sampler {
-    pub(super) fn new(
-        config: &Config,
-        clock: &Clock,
-        store: Arc<dyn Store>,
-        progress: Arc<Progress>,
-    ) -> Self {
-        Self {
-            store,
-            progress,
-            clock: clock.clone(),
-            dirs: super::dirs(config),
-            archive: config.archive_dir(),
-            messages: config.log.messages,
-        }
-    }
-
     /// Looks until it is told to stop.
     pub(super) async fn keep(self, stop: CancellationToken) {
         let mut told: Option<Instant> = None;

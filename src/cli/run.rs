@@ -81,14 +81,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         context.out.note(&format!("the dashboard and the API are at http://{}/", api.address()));
     }
     if !args.has(Role::Fetch) && !args.has(Role::Sink) {
-        let gauging = app::gauge(&loaded.config, &context.clock, progress, stop.clone());
-        let serving = async {
-            let done = engine.serve(api, stop.clone()).await;
-            stop.cancel();
-            done
-        };
-        let (served, gauged) = tokio::join!(serving, gauging);
-        return served.and(gauged.map_err(Failure::from));
+        return engine.serve(api, stop).await;
     }
     let options = RunOptions { mode: Mode::Forever, lanes };
     let working = engine.run_beside(&config, options, progress, stop.clone());

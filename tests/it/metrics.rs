@@ -398,27 +398,6 @@ async fn a_running_engine_tells_every_figure_that_was_asked_for() {
     hold_bounded(&all);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_an_engine_tells_the_figures_of_the_store() {
-    let world = World::new(2, 3).await;
-    world.follow().await;
-    world.run_once().await;
-    let mut command = command(&world, &world.config.data_dir, None, &[]);
-    command.args(["--roles", "api"]);
-    let mut server = Engine::start(command, world.dir().join("said"));
-    server.says("are at http://").await;
-    let said = server.said();
-    let place = said.split("are at http://").nth(1).and_then(|rest| rest.split('/').next());
-    let url = format!("http://{}/metrics", place.unwrap());
-    for figure in
-        ["feedmill_sources", "feedmill_tasks", "feedmill_database_bytes", "feedmill_hosts"]
-    {
-        let tells = || async { sum(&get(&url).await.unwrap_or_default(), figure) > 0.0 };
-        until(figure, tells).await;
-    }
-    assert!(terminate(&mut server.child));
-}
-
 /// Words that begin like our figures, wherever they stand.
 fn figures(text: &str) -> std::collections::BTreeSet<String> {
     let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');

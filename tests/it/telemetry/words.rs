@@ -185,7 +185,8 @@ async fn north_clouds_dashboards_find_their_lines_as_text() {
 
 async fn newsfed(json: bool) {
     let world = press().await;
-    let card = |n: u8| format!("<li><a class=card href=/story/{n}>What the council said {n}</a></li>");
+    let card =
+        |n: u8| format!("<li><a class=card href=/story/{n}>What the council said {n}</a></li>");
     let about = "All that the council has said and done in this town, week by week. ".repeat(5);
     let list = format!("<p>{about}</p><ul>{}{}</ul>", card(4), card(5));
     serves(&world, "/list", format!("<!doctype html><html><body>{list}</body></html>"));
