@@ -16,6 +16,7 @@ pub mod import;
 pub mod keep;
 pub mod lists;
 mod poll;
+mod premises;
 mod price;
 pub mod raw;
 mod reload;
@@ -25,9 +26,8 @@ pub mod shelf;
 pub mod sinks;
 pub mod standing;
 pub mod told;
+mod wiring;
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,36 +35,28 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use feedmill_formats::url::KeyRules;
-
-use crate::archive::{self, Archive, ArchiveError, Bucket, Reader, Remote};
+use crate::archive::{Archive, ArchiveError};
 use crate::clock::Clock;
-use crate::config::{
-    self, Check, Config, Group, OnServerError, Policy as Choose, RetryMode, SchemeInKey,
-    UrlEquality,
-};
-use crate::db::transfer::{self, TransferError};
-use crate::db::{Db, DbError, EngineLock, LockError, OwnTime, PgDb};
-use crate::fetch::{
-    Client, ClientSettings, Committer, Desk, Dispatcher, FetchError, Guard, Hold, ServeSettings,
-    Server, Stuck,
-};
-use crate::frontier::postgres::PgFrontier;
-use crate::frontier::sqlite::SqliteFrontier;
-use crate::frontier::{Adopted, Rules};
-use crate::handle::probe::Search;
-use crate::handle::{
-    External, House, RedirectPolicy, Redirects, Refetching, Spidering, Taking, Validation,
-};
-use crate::model::{Lane, PollPolicy, RefetchPolicy};
-use crate::schedule::{Backoff, Factors, OnPermanent, OnThreshold, Policy, Waits};
-use crate::store::{PgStore, SqliteStore, Store};
+use crate::config::Config;
+use crate::db::transfer::TransferError;
+use crate::db::{DbError, LockError};
+use crate::fetch::{Client, Committer, Desk, Dispatcher, FetchError, Guard, Hold, Server, Stuck};
+use crate::model::Lane;
+use crate::store::Store;
 
 pub use crate::fetch::Mode;
 pub use crate::progress::{Progress, Snapshot};
 pub(crate) use poll::first_interval;
 pub use poll::poll;
+pub(crate) use premises::cursor_name;
+pub use premises::open;
+use premises::{dirs, lock, lock_of, make_dir, shared_name, take_up};
 pub use reload::{Reload, ReloadError};
+pub(crate) use wiring::key_rules;
+use wiring::{
+    archive_settings, house, lease, policy, robots_agent, rules, serve_settings, with_settings,
+};
+pub use wiring::{client, client_behind, reader};
 
 /// Sinks get this long to hand over the rest of the log when the engine stops.
 const LAST_DELIVERY: Duration = Duration::from_secs(20);
@@ -155,101 +147,6 @@ pub struct RunOptions {
     pub mode: Mode,
     /// Which lanes to serve.
     pub lanes: Vec<Lane>,
-}
-
-/// Opens the store that the configuration names, making what is missing.
-pub async fn open(config: &Config, clock: &Clock) -> Result<Arc<dyn Store>, AppError> {
-    match config.postgres_url() {
-        Some(url) => open_shared(url, config, clock).await,
-        None => Ok(Arc::new(open_embedded(config, clock).await?)),
-    }
-}
-
-/// A shared store's time is its server's own, unless the process runs on a clock of its making.
-async fn open_shared(
-    url: &str,
-    config: &Config,
-    clock: &Clock,
-) -> Result<Arc<dyn Store>, AppError> {
-    let db = PgDb::open(url, own_time(clock)).await?;
-    whole(transfer::noted_on(&db).await?, &db.place())?;
-    let adopted = PgFrontier::adopted(&db).await?;
-    Ok(Arc::new(PgStore::new(db, as_adopted(adopted, rules(config, clock)))))
-}
-
-/// Beside an engine, and without one, hosts are where the last engine put them.
-fn as_adopted(adopted: Option<Adopted>, rules: Rules) -> Rules {
-    match adopted {
-        Some(adopted) => adopted.in_place_of(rules),
-        None => rules,
-    }
-}
-
-/// Half of a store is none: what is written there is lost when the move begins again.
-fn whole(noted: bool, place: &str) -> Result<(), AppError> {
-    if noted { Err(TransferError::Unfinished(place.to_owned()).into()) } else { Ok(()) }
-}
-
-/// The same for an engine, which nobody may take the database from while it works.
-async fn work_on_shared(
-    url: &str,
-    config: &Config,
-    clock: &Clock,
-    stop: &CancellationToken,
-) -> Result<Arc<dyn Store>, AppError> {
-    let db = PgDb::open(url, own_time(clock)).await?;
-    let (place, evicted) = (db.place(), stop.clone());
-    let stop_work = move || {
-        tracing::error!("the database was taken while its connection was lost: the engine stops");
-        evicted.cancel();
-    };
-    whole(transfer::noted_on(&db).await?, &place)?;
-    let store = PgStore::new(db.clone(), rules(config, clock));
-    adopt_shared(&db, store.frontier(), &place).await?;
-    if !db.work(stop_work).await? {
-        return Err(AppError::Taken(place));
-    }
-    // Somebody may have begun to move it since.
-    whole(transfer::noted_on(&db).await?, &place)?;
-    Ok(Arc::new(store))
-}
-
-/// Puts hosts where the configuration wants them, which needs nobody else to work.
-async fn adopt_shared(db: &PgDb, frontier: &PgFrontier, place: &str) -> Result<(), AppError> {
-    if frontier.has_adopted().await? {
-        return Ok(());
-    }
-    let Some(alone) = db.alone().await? else { return Err(AppError::Differs(place.to_owned())) };
-    frontier.free_leases().await?;
-    let moved = frontier.adopt().await?;
-    alone.release().await;
-    tracing::info!(moved, "hosts are grouped as configured");
-    Ok(())
-}
-
-fn own_time(clock: &Clock) -> Option<OwnTime> {
-    let reading = clock.clone();
-    (!clock.is_system()).then(|| OwnTime::new(move || reading.now().ms()))
-}
-
-async fn open_embedded(config: &Config, clock: &Clock) -> Result<SqliteStore, AppError> {
-    let db = open_file(config).await?;
-    let adopted = db.read(SqliteFrontier::adopted).await?;
-    Ok(SqliteStore::new(db, clock.clone(), as_adopted(adopted, rules(config, clock))))
-}
-
-async fn open_file(config: &Config) -> Result<Db, AppError> {
-    make_dir(&config.data_dir)?;
-    let path = config.database_path();
-    let place = path.display().to_string();
-    let db = carry::blocking(move || Db::open(&path)).await?;
-    whole(db.read(transfer::noted).await?, &place)?;
-    Ok(db)
-}
-
-fn make_dir(dir: &Path) -> Result<(), AppError> {
-    fs::create_dir_all(dir)
-        .map_err(|source| AppError::DataDir { dir: dir.display().to_string(), source })
 }
 
 /// Runs the engine until it is told to stop, or until everything due is done.
@@ -393,308 +290,4 @@ fn serving(
         robots: Arc::default(),
     };
     (server, committing)
-}
-
-/// What is configured, with what the store keeps of it. What cannot be used is told, and left out.
-async fn with_settings(config: &Config, reload: Option<&Reload>, store: &dyn Store) -> Config {
-    let Some(reload) = reload else { return config.clone() };
-    match reload.now(store).await {
-        Ok(read) => config::reload(config, &read).config,
-        Err(error) => {
-            tracing::error!(%error, "what `config set` changed cannot be used");
-            config.clone()
-        }
-    }
-}
-
-/// Directories that the engine writes to. A sink's are not among them: it is held up alone.
-fn dirs(config: &Config) -> Vec<PathBuf> {
-    let embedded = config.postgres_url().is_none().then(|| config.database_path());
-    let database = embedded.and_then(|path| path.parent().map(Path::to_owned));
-    let all = [Some(config.data_dir.clone()), database, Some(config.archive_dir())];
-    all.into_iter().flatten().filter(|dir| dir.is_dir()).collect()
-}
-
-/// One engine per directory, for the archive has one writer; and per embedded database, wherever
-/// that is.
-fn lock(config: &Config) -> Result<Vec<EngineLock>, AppError> {
-    let mut locks = vec![EngineLock::take(&config.data_dir.join("engine.lock"))?];
-    if config.postgres_url().is_none() {
-        locks.push(lock_of(&config.database_path())?);
-    }
-    Ok(locks)
-}
-
-fn lock_of(database: &Path) -> Result<EngineLock, LockError> {
-    EngineLock::take(&EngineLock::of_database(database))
-}
-
-/// Opens the store for an engine and puts right what an earlier one left. Leases in an embedded
-/// store are nobody's any more; in a shared one they may be another machine's, and run out.
-async fn take_up(
-    config: &Config,
-    clock: &Clock,
-    stop: &CancellationToken,
-) -> Result<Arc<dyn Store>, AppError> {
-    let (store, freed): (Arc<dyn Store>, u64) = match config.postgres_url() {
-        Some(url) => (work_on_shared(url, config, clock, stop).await?, 0),
-        None => {
-            let db = open_file(config).await?;
-            let store = SqliteStore::new(db, clock.clone(), rules(config, clock));
-            let freed = store.frontier().free_leases().await?;
-            let moved = store.frontier().adopt().await?;
-            if moved > 0 {
-                tracing::info!(moved, "hosts are grouped as configured");
-            }
-            (Arc::new(store), freed)
-        }
-    };
-    let mended = store.maintain().await?;
-    let begun = discover::begin(config, &*store).await?;
-    if begun > 0 {
-        tracing::info!(begun, "channels are looked for");
-    }
-    if freed + mended > 0 {
-        tracing::info!(freed, mended, "took up what an earlier run left");
-    }
-    Ok(store)
-}
-
-pub(crate) fn key_rules(config: &Config) -> KeyRules {
-    KeyRules {
-        keep_trailing_slash: config.normalize.keep_trailing_slash,
-        keeping: config
-            .normalize
-            .keep_trailing_slash_on
-            .iter()
-            .map(|host| host.to_ascii_lowercase())
-            .collect(),
-        keep_scheme: config.normalize.scheme_in_key == SchemeInKey::Given,
-        exact: config.dedup.url_equality == UrlEquality::Exact,
-        tracking: config.normalize.tracking.iter().map(|name| name.to_ascii_lowercase()).collect(),
-    }
-}
-
-/// Leases outlast real time limits, whatever clock the store runs on.
-fn lease(config: &Config, clock: &Clock) -> Duration {
-    clock.stretch(config.fetch.task_timeout.duration() * 2)
-}
-
-fn rules(config: &Config, clock: &Clock) -> Rules {
-    Rules {
-        key: key_rules(config),
-        delay: config.hosts.delay.duration().into(),
-        lease: lease(config, clock),
-        robots_for_feeds: config.robots.apply_to_feeds,
-        concurrency: config.hosts.concurrency,
-        groups: config.hosts.groups.iter().map(Group::parts).collect(),
-        discover: config.discovery.enabled,
-    }
-}
-
-fn house(config: &Config) -> House {
-    House {
-        policy: policy(config),
-        key: key_rules(config),
-        max_decoded: config.fetch.max_decoded.as_len(),
-        robots_ttl: config.robots.ttl.duration(),
-        robots_agent: robots_agent(&config.user_agent()),
-        robots_lenient: config.robots.on_server_error == OnServerError::Allow,
-        sitemap_max_age: config.sitemap.max_age.duration(),
-        min_html_chars: config.extract.min_html_chars,
-        max_redirects: config.fetch.max_redirects,
-        validation: validation(&config.validation),
-        refetch: Refetching {
-            policy: match config.refetch.policy {
-                config::RefetchPolicy::Never => RefetchPolicy::Never,
-                config::RefetchPolicy::Interval => RefetchPolicy::Interval,
-                config::RefetchPolicy::OnLastmodNewer => RefetchPolicy::OnLastmodNewer,
-            },
-            interval: config.refetch.interval.duration(),
-            times: config.refetch.times,
-        },
-        search: Search {
-            requests: if config.discovery.enabled { config.discovery.max_requests } else { 0 },
-            time: config.discovery.time_limit.duration(),
-            again: config.discovery.retry.duration(),
-        },
-        spider: Spidering {
-            max_depth: config.spider.max_depth,
-            max_pages: config.spider.max_pages,
-            max_page_number: config.spider.max_page_number,
-            min_interval: config.spider.min_interval.duration(),
-            external: match config.spider.external_links {
-                config::External::Candidate => External::Candidate,
-                config::External::Submit => External::Submit,
-                config::External::Ignore => External::Ignore,
-            },
-        },
-        taking: Taking {
-            initial_cap: config.feed.initial_item_cap as usize,
-            stale_after: config.feed.stale_after.duration(),
-            unwraps: config.feed.unwrap_links,
-            rejects: config.feed.reject_links.clone(),
-            by_link: config.dedup.use_link_step,
-            upgrades: config.normalize.upgrade_stored_url,
-        },
-        redirects: Redirects {
-            policy: match config.redirect.policy {
-                config::RedirectPolicy::Alias => RedirectPolicy::Alias,
-                config::RedirectPolicy::SubmitFinal => RedirectPolicy::SubmitFinal,
-                config::RedirectPolicy::Follow => RedirectPolicy::Follow,
-            },
-            permanent_only: config.redirect.permanent_only_alias,
-        },
-    }
-}
-
-fn validation(config: &config::Validation) -> Validation {
-    let rejects = |check: Check| config.reject.contains(&check);
-    let earliest = format!("{:04}-01-01T00:00:00Z", config.earliest_year).parse().ok();
-    Validation {
-        title: rejects(Check::Title).then_some(config.max_title_chars),
-        earliest: earliest.filter(|_| rejects(Check::Date)),
-        same_site: rejects(Check::Site),
-    }
-}
-
-fn policy(config: &Config) -> Policy {
-    Policy {
-        choose: match config.schedule.policy {
-            Choose::Value => PollPolicy::Value,
-            Choose::Ewma => PollPolicy::Ewma,
-            Choose::Fixed => PollPolicy::Fixed,
-        },
-        feed_interval: config.schedule.default_interval.duration(),
-        sitemap_interval: config.schedule.sitemap_interval.duration(),
-        min_interval: config.schedule.min_interval.duration(),
-        max_interval: config.schedule.max_interval.duration(),
-        jitter: config.schedule.jitter,
-        jitter_respects_min: config.schedule.jitter_respects_min,
-        ewma: Factors {
-            up: config.schedule.ewma_up,
-            down: config.schedule.ewma_down,
-            alpha: config.schedule.ewma_alpha,
-            blend: config.schedule.ewma_blend,
-        },
-        waits: waits(&config.schedule),
-        once: config.retry.mode == RetryMode::Once,
-        retries: config.retry.max,
-        retry_first: config.retry.first.duration(),
-        retry_cap: config.retry.cap.duration(),
-        seed: 0,
-    }
-}
-
-fn waits(schedule: &config::Schedule) -> Waits {
-    Waits {
-        backoff: match schedule.backoff {
-            config::Backoff::Table => Backoff::Table,
-            config::Backoff::Interval => Backoff::Interval,
-            config::Backoff::None => Backoff::None,
-        },
-        base: schedule.backoff_base,
-        cap: schedule.backoff_cap.duration(),
-        threshold: schedule.failure_threshold,
-        permanent: match schedule.disable_on_permanent {
-            config::OnPermanent::AfterAFew => OnPermanent::AfterAFew,
-            config::OnPermanent::AtOnce => OnPermanent::AtOnce,
-            config::OnPermanent::Never => OnPermanent::Never,
-        },
-        then: match schedule.on_failure_threshold {
-            config::OnThreshold::Cooldown => OnThreshold::Cooldown,
-            config::OnThreshold::KeepRetrying => OnThreshold::KeepRetrying,
-            config::OnThreshold::Disable => OnThreshold::Disable,
-        },
-    }
-}
-
-/// The product token of an agent string: what robots.txt knows us by.
-fn robots_agent(agent: &str) -> String {
-    agent.split(['/', ' ']).next().unwrap_or_default().to_owned()
-}
-
-fn archive_settings(config: &Config) -> archive::Settings {
-    archive::Settings {
-        dir: config.archive_dir(),
-        segment_size: config.archive.segment_size.as_bytes(),
-        segment_age: config.archive.segment_age.duration(),
-        gzip_level: config.archive.gzip_level,
-        agent: config.user_agent(),
-    }
-}
-
-/// What reads the archive, also beside an engine.
-pub fn reader(config: &Config) -> Result<Reader, ArchiveError> {
-    let settings = &config.archive;
-    let bucket = Bucket {
-        url: settings.url.clone(),
-        endpoint: settings.endpoint.clone(),
-        region: settings.region.clone(),
-        access_key: settings.access_key.clone(),
-        secret_key: settings.secret_key.expose().to_owned(),
-    };
-    let remote = (!bucket.url.is_empty()).then(|| Remote::new(&bucket)).transpose()?;
-    Ok(Reader::new(config.archive_dir(), remote))
-}
-
-/// The client, and the guard that it stands behind.
-pub fn client(config: &Config, clock: &Clock) -> Result<(Client, Guard), AppError> {
-    let guard = Guard::new(&config.fetch);
-    Ok((client_behind(config, guard.clone(), clock)?, guard))
-}
-
-/// The client behind another guard.
-pub fn client_behind(config: &Config, guard: Guard, clock: &Clock) -> Result<Client, AppError> {
-    Ok(Client::new(client_settings(config), guard, clock.clone())?)
-}
-
-fn client_settings(config: &Config) -> ClientSettings {
-    ClientSettings {
-        agent: config.user_agent(),
-        request_timeout: config.fetch.request_timeout.duration(),
-        connect_timeout: config.fetch.connect_timeout.duration(),
-        read_timeout: config.fetch.read_timeout.duration(),
-        max_body: config.fetch.max_body.as_len(),
-        max_sitemap: config.fetch.max_sitemap.as_len(),
-        proxy: config.fetch.proxy.clone(),
-        bind: config.fetch.bind.clone(),
-    }
-}
-
-fn serve_settings(config: &Config, clock: &Clock) -> ServeSettings {
-    ServeSettings {
-        task_timeout: config.fetch.task_timeout.duration(),
-        max_redirects: config.fetch.max_redirects,
-        conditional_pages: config.fetch.conditional_pages,
-        lease: lease(config, clock),
-        messages: config.log.messages,
-    }
-}
-
-/// Where a sink's place in the log is kept. Files are of one machine, and so is the place of a sink
-/// that writes them: each machine that shares a store writes the whole log.
-pub(crate) fn cursor_name(config: &Config, name: &str) -> String {
-    let shared = config.postgres_url().and_then(|_| shared_name(config, name));
-    shared.unwrap_or_else(|| name.to_owned())
-}
-
-/// The name of this machine's place on a shared store; `None` for a sink that writes no files.
-fn shared_name(config: &Config, name: &str) -> Option<String> {
-    let dir = config.sink_dir(name)?;
-    let node = rustix::system::uname();
-    let dir = std::path::absolute(&dir).unwrap_or(dir);
-    Some(format!("{name}@{}:{}", node.nodename().to_string_lossy(), dir.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn robots_know_us_by_the_product_token() {
-        assert_eq!(robots_agent("Feedmill/0.1.0 (+https://example.com/bot)"), "Feedmill");
-        assert_eq!(robots_agent("NorthCloud-Crawler/1.0 (+https://x)"), "NorthCloud-Crawler");
-        assert_eq!(robots_agent("plain"), "plain");
-    }
 }
