@@ -274,12 +274,6 @@ impl Browser {
         self.cdp("Emulation.setDeviceMetricsOverride", size).await;
     }
 
-    /// How much of the page stands beyond its right edge, in pixels.
-    pub(super) async fn beyond(&self) -> i64 {
-        let script = "Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)";
-        self.ask(script).await.as_i64().unwrap()
-    }
-
     /// Keeps a picture of the whole page where `FEEDMILL_TEST_SCREENSHOTS` says.
     pub(super) async fn picture(&self, name: &str) {
         let Ok(dir) = std::env::var("FEEDMILL_TEST_SCREENSHOTS") else { return };

@@ -24,32 +24,38 @@ const LISTS: [&str; 10] = [
     "/settings",
 ];
 
+/// What is to be known about a page: troubles, headings, fields without a name, what stands beyond its right
+/// edge, and its words.
+const SEEN: &str = "[document.querySelectorAll('main [role=alert]').length, document.querySelectorAll('h1').length, \
+    [...document.querySelectorAll('main input, main select, main textarea, main button')].filter((one) => \
+        !one.labels?.length && !one.getAttribute('aria-label') && !one.innerText.trim()).length, \
+    Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth), \
+    document.querySelector('main').innerText]";
+
+/// Words of a value that nobody meant to show.
+const ODD: [&str; 5] = ["undefined", "NaN", "object", "Invalid", "null"];
+
 impl Room {
     /// Opens a view and looks at it in all ways.
     async fn visit(&self, name: &str, path: &str) {
         self.browser.open(path).await;
         for look in LOOKS {
             self.browser.look(look).await;
-            self.check(look, name, path).await;
+            self.check(look, path).await;
+            self.browser.picture(&format!("{name}-{}", look.name)).await;
         }
+        self.is_clean().await;
     }
 
-    async fn check(&self, look: Look, name: &str, path: &str) {
-        let words = self.browser.ask("document.querySelector('main').innerText").await;
-        let words = words.as_str().unwrap();
-        let at = format!("{path}, {}", look.name);
-        assert_eq!(self.browser.count("main [role=alert]").await, 0, "{at}: {words}");
-        assert_eq!(self.browser.count("h1").await, 1, "{at}");
+    async fn check(&self, look: Look, path: &str) {
+        let seen = self.browser.ask(SEEN).await;
+        let (at, words) = (format!("{path}, {}", look.name), seen[4].as_str().unwrap());
+        assert_eq!(seen[0], 0, "{at} has trouble: {words}");
+        assert_eq!(seen[1], 1, "{at} has one heading");
+        assert_eq!(seen[2], 0, "{at}: a field without a name");
+        assert_eq!(seen[3], 0, "{at} is too wide");
         let mut parts = words.split(|one: char| !one.is_alphanumeric());
-        let odd =
-            parts.find(|part| ["undefined", "NaN", "object", "Invalid", "null"].contains(part));
-        assert_eq!(odd, None, "{at}: {words}");
-        assert_eq!(self.browser.beyond().await, 0, "{at} is too wide");
-        let unnamed = "[...document.querySelectorAll('main input, main select, main textarea, main button')] \
-            .filter((one) => !one.labels?.length && !one.getAttribute('aria-label') && !one.innerText.trim()).length";
-        assert_eq!(self.browser.ask(unnamed).await, 0, "{at}: a field without a name");
-        self.is_clean().await;
-        self.browser.picture(&format!("{name}-{}", look.name)).await;
+        assert_eq!(parts.find(|part| ODD.contains(part)), None, "{at}: {words}");
     }
 }
 
