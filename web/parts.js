@@ -164,6 +164,7 @@ export function tabs(label, entries, chosen, changed) {
       one.setAttribute("aria-selected", String(on));
       one.tabIndex = on ? 0 : -1;
       if (on && focus) one.focus();
+      if (on) requestAnimationFrame(() => (bar.scrollLeft += Math.max(0, one.getBoundingClientRect().right - bar.getBoundingClientRect().right)));
     }
     if (!made.has(name)) made.set(name, entries.find((entry) => entry.name === name).make());
     put(panel, made.get(name));

@@ -266,7 +266,11 @@ impl Browser {
     /// Shows pages like that from now on.
     pub(super) async fn look(&self, look: Look) {
         let scheme = if look.dark { "dark" } else { "light" };
-        let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        let features = json!([
+            {"name": "prefers-color-scheme", "value": scheme},
+            // A picture must not catch colours on their way.
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]);
         self.cdp("Emulation.setEmulatedMedia", json!({"features": features})).await;
         let narrow = look.width < 600;
         let size =
