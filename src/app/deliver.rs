@@ -368,3 +368,45 @@ pub(super) async fn trim(
     let late = next.is_some_and(|at| at < before);
     Ok((gone, slowest.filter(|_| late)))
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::app::rules;
+    use crate::db::Db;
+    use crate::model::Ts;
+    use crate::store::SqliteStore;
+    use crate::store::outbox::{Delivery, Outbox as _, SinkCursor};
+
+    #[tokio::test]
+    async fn the_log_waits_for_the_slowest_sink_and_tells_which() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        let clock = Clock::manual(Ts::from_ms(1_800_000_000_000));
+        let db = Db::open(&config.database_path()).unwrap();
+        let store = SqliteStore::new(db, clock.clone(), rules(&config, &clock));
+        let conn = Connection::open(config.database_path()).unwrap();
+        for at in 1..=10 {
+            let sql = "INSERT INTO event(at, kind, subject, payload) VALUES(?1, 0, 'x', '{}')";
+            conn.execute(sql, [at]).unwrap();
+        }
+        let place = |seq| {
+            let cursor = SinkCursor { seq, ..SinkCursor::default() };
+            Delivery { cursor, ..Delivery::default() }
+        };
+        for (name, seq) in [("quick", 10), ("slow", 4)] {
+            store.open_sink(name, Start::Beginning).await.unwrap();
+            store.note_delivery(name, place(seq)).await.unwrap();
+        }
+        let (gone, late) = trim(&store, Ts::from_ms(4)).await.unwrap();
+        assert_eq!((gone, late.is_none()), (3, true), "what is young enough is nobody's fault");
+        let (gone, late) = trim(&store, Ts::from_ms(9)).await.unwrap();
+        assert_eq!((gone, late.unwrap().name.as_str()), (1, "slow"));
+        assert_eq!(store.log_ends(0).await.unwrap().first, 5, "nothing that it needs is gone");
+        store.note_delivery("slow", place(10)).await.unwrap();
+        let (gone, late) = trim(&store, Ts::from_ms(9)).await.unwrap();
+        assert_eq!((gone, late.is_none()), (4, true));
+    }
+}

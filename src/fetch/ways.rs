@@ -21,13 +21,18 @@ const MAX_HEADERS: usize = 256;
 /// Bytes that the head of an answer may have at the most.
 pub(super) const MAX_HEAD: u32 = 64 * 1024;
 
+/// Connections to a publisher that are kept for the next request…
+const FETCHER: usize = 2;
+/// …and to a target of ours, which gets as many requests at a time.
+const POSTER: usize = 64;
+
 /// A client for requests that are no fetches, behind the guard and directly. It follows nothing.
 pub fn poster(
     guard: Guard,
     connect_timeout: Duration,
     trusted: Vec<reqwest::Certificate>,
 ) -> Result<reqwest::Client, FetchError> {
-    Ways { trusted, ..Ways::new(guard, connect_timeout) }.pool(Way::default())
+    Ways { trusted, idle: POSTER, ..Ways::new(guard, connect_timeout) }.pool(Way::default())
 }
 
 /// The way of one request.
@@ -72,12 +77,14 @@ pub(super) struct Ways {
     connect_timeout: Duration,
     /// Who may sign for a server, beside those whom the system trusts.
     trusted: Vec<reqwest::Certificate>,
+    /// Connections to a host that are kept for the next request.
+    idle: usize,
     pools: Arc<Mutex<HashMap<Way, reqwest::Client>>>,
 }
 
 impl Ways {
     pub(super) fn new(guard: Guard, connect_timeout: Duration) -> Self {
-        Self { guard, connect_timeout, trusted: Vec::new(), pools: Arc::default() }
+        Self { guard, connect_timeout, trusted: Vec::new(), idle: FETCHER, pools: Arc::default() }
     }
 
     /// The pool of a way.
@@ -100,7 +107,7 @@ impl Ways {
             .no_proxy()
             .local_address(way.bind)
             .connect_timeout(self.connect_timeout)
-            .pool_max_idle_per_host(2)
+            .pool_max_idle_per_host(self.idle)
             .pool_idle_timeout(Duration::from_secs(30))
             .http1_max_headers(MAX_HEADERS)
             .http2_max_header_list_size(MAX_HEAD);

@@ -15,6 +15,9 @@ use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, Valu
 
 use super::SinkError;
 
+/// Signs of an error that are shown.
+const WORDS: usize = 300;
+
 /// A server, and a connection to it as long as that works.
 pub struct Server {
     url: String,
@@ -106,5 +109,22 @@ fn told(error: &RedisError) -> String {
         ErrorKind::AuthenticationFailed => "; see the password in the sink's url",
         _ => "",
     };
-    format!("{error}{hint}")
+    // One that failed in every command of a batch tells of each.
+    let words: String = error.to_string().chars().take(WORDS).collect();
+    format!("{words}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{ParsingError, RedisError};
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_told_in_a_sentence() {
+        let long = RedisError::from(ParsingError::from("no ".repeat(10_000)));
+        assert!(told(&long).chars().count() <= WORDS, "{}", told(&long).len());
+        let password = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
+        assert!(told(&password).ends_with("the password in the sink's url"), "{}", told(&password));
+    }
 }

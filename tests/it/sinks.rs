@@ -9,6 +9,7 @@ mod pump;
 mod readers;
 mod servers;
 mod targets;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -75,6 +75,9 @@ async fn pass(client: TcpStream, server: &str, mode: &Mutex<Mode>) {
         return;
     }
     let Ok(server) = TcpStream::connect(server).await else { return };
+    for stream in [&client, &server] {
+        stream.set_nodelay(true).unwrap();
+    }
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     // When one way ends, so does the other.

@@ -150,6 +150,45 @@ async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_came_back_after_a_takedown_is_in_its_category() {
+    use feedmill::app::forget;
+    use feedmill::model::{Kind, NewTask, Origin};
+
+    let Some((_server, mut redis, url)) = redis_server().await else { return };
+    let world = read(1, 2).await;
+    let filter = feedmill::store::ArticleFilter { limit: 1, ..Default::default() };
+    let row = world.store.articles(filter).await.unwrap().remove(0).1;
+    let address = row.article.url.clone();
+    let meant = forget::resolve(&*world.store, &address, None).await.unwrap();
+    forget::forget(&*world.store, &meant, ("ann", "x"), &mut |_| {}).await.unwrap();
+    forget::undo(&*world.store, &address, None, "ann").await.unwrap();
+    let again = NewTask {
+        url: address.clone(),
+        kind: Kind::Article,
+        origin: Origin::Manual,
+        source: row.source,
+        base_priority: 9,
+        depth: 0,
+        redirects: 0,
+        parent: None,
+        not_before: None,
+        refetch: None,
+    };
+    world.store.submit(vec![again]).await.unwrap();
+    world.run_until(|| async { world.store.article(row.id).await.unwrap().is_some() }).await;
+    // New, gone and new again in one batch.
+    let (prefix, timeout) = (format!("{}:", own("rss")), Span::seconds(10));
+    let target = Target::Redis { url: url.into(), prefix: prefix.clone(), timeout };
+    drain(&world, "redis", Configured::new(target)).await;
+    let uid = feedmill::model::canonical_uid(&address);
+    let kept: BTreeMap<String, String> =
+        redis.hgetall(format!("{prefix}article_canonical:{uid}")).await.unwrap();
+    assert_eq!(kept.get("url"), Some(&address));
+    let category = format!("{prefix}articles_by_category:{}", kept["category"]);
+    assert!(redis.sismember::<_, _, bool>(category, &uid).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_redis_stream_has_every_event_once_in_order() {
     let Some((_server, mut redis, url)) = redis_server().await else { return };
     let world = read(2, 4).await;
