@@ -40,7 +40,9 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::transfer::TransferError;
 use crate::db::{DbError, LockError};
-use crate::fetch::{Client, Committer, Desk, Dispatcher, FetchError, Guard, Hold, Server, Stuck};
+use crate::fetch::{
+    Client, Committer, Desk, Dispatcher, FetchError, Guard, Handover, Hold, Server, Stuck,
+};
 use crate::model::Lane;
 use crate::store::Store;
 
@@ -173,6 +175,7 @@ pub async fn run_reloading(
     let locks = lock(config)?;
     let store = take_up(config, clock, &stop).await?;
     let config = &with_settings(config, reloading.as_ref(), &*store).await;
+    Handover::of(&config.data_dir).clear();
     let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
     let (tuned, running) = (Arc::new(reload::tuning(config, clock)?), Arc::new(config.clone()));
     let (work, tuning) = watch::channel(Arc::clone(&tuned));

@@ -14,7 +14,7 @@ use super::{AppError, client, house, serve_settings};
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Loaded, Reloaded, reload, validate};
 use crate::db::DbError;
-use crate::fetch::Tuning;
+use crate::fetch::{Handover, Tuning};
 use crate::store::Store;
 
 /// Reads the configuration, with the keys and values that the store keeps beside it.
@@ -113,6 +113,7 @@ pub enum ReloadError {
 /// What those who work need of a configuration.
 pub(super) fn tuning(config: &Config, clock: &Clock) -> Result<Tuning, AppError> {
     let (client, guard) = client(config, clock)?;
+    let client = client.with_handover(Handover::of(&config.data_dir));
     Ok(Tuning {
         client,
         guard,

@@ -16,10 +16,10 @@ use url::Url;
 
 use super::request::{Lines, lines};
 use super::ways::{MAX_HEAD, Way, Ways};
-use super::{FetchError, Guard, Refusal};
+use super::{FetchError, Guard, Handover, Refusal};
 use crate::clock::Clock;
 use crate::config::SecretUrl;
-use crate::model::{Exchange, Headers, Kind, Source, Truncation, Validators, new_uuid};
+use crate::model::{Exchange, Headers, Kind, Lane, Source, Truncation, Validators, new_uuid};
 use crate::schedule::human;
 
 /// Room that is made for a body before its first byte is here, at the most.
@@ -55,13 +55,15 @@ pub struct Client {
     clock: Clock,
     /// Answers that were had already, each good for one request.
     in_hand: Arc<Mutex<HashMap<String, Exchange>>>,
+    /// Where others lay out such answers.
+    handover: Option<Handover>,
 }
 
 impl Client {
     /// A client behind this guard.
     pub fn new(settings: ClientSettings, guard: Guard, clock: Clock) -> Result<Self, FetchError> {
         let ways = Ways::new(guard.clone(), settings.connect_timeout);
-        Ok(Self { ways, guard, settings, clock, in_hand: Arc::default() })
+        Ok(Self { ways, guard, settings, clock, in_hand: Arc::default(), handover: None })
     }
 
     /// The same client, with answers in hand that nobody has to be asked for again.
@@ -71,8 +73,17 @@ impl Client {
         Self { in_hand: Arc::new(Mutex::new(by_address.collect())), ..self }
     }
 
-    fn answer_in_hand(&self, url: &Url) -> Option<Exchange> {
-        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).remove(url.as_str())
+    /// The same client, with answers that another process may have laid out for it.
+    #[must_use]
+    pub fn with_handover(self, handover: Handover) -> Self {
+        Self { handover: Some(handover), ..self }
+    }
+
+    fn answer_in_hand(&self, url: &Url, kind: Kind) -> Option<Exchange> {
+        let own = self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).remove(url.as_str());
+        // Only channels are looked at before they are followed.
+        let handover = self.handover.as_ref().filter(|_| kind.lane() == Lane::Poll);
+        own.or_else(|| handover?.take(url.as_str(), &self.clock))
     }
 
     /// Asks once, within the request's limit and what is left of the task's. A source's own headers
@@ -86,7 +97,7 @@ impl Client {
         left: Duration,
     ) -> Result<Exchange, FetchError> {
         self.guard.check_url(url)?;
-        if let Some(answer) = self.answer_in_hand(url) {
+        if let Some(answer) = self.answer_in_hand(url, kind) {
             return Ok(answer);
         }
         let settings = &self.settings;

@@ -15,6 +15,7 @@ use crate::app;
 use crate::app::discover::{Look, Scout};
 use crate::config::Config;
 use crate::db::EngineLock;
+use crate::fetch::Handover;
 use crate::handle::listing::Preview;
 use crate::model::{FoundChannel, IngestionMode, Kind, NewSource, Source, Tried, Website};
 use crate::sources::MAX_NAME;
@@ -59,8 +60,10 @@ pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     context.out.note(&shown(&spec, &looks, context));
     context.out.confirm(args.yes, &format!("Follow {}", text::one_line(&spec.name)))?;
     let store = context.store_or_new().await?;
+    let laid_out = runs_beside(&config).then(|| LaidOut::new(&config, &looks));
     let source = store.add_source(spec).await?;
     let polled = poll(&source, &mut looks, &config, &store, context).await?;
+    drop(laid_out);
     let shared = shared(&source, &*store).await?;
     let newest: Vec<&Entry> = looks.iter().flat_map(|look| &look.newest).collect();
     let value = json!({
@@ -217,8 +220,8 @@ fn shown(spec: &NewSource, looks: &[Look], context: &Context) -> String {
     told.join("\n")
 }
 
-/// Polls the channels once, with the answers that are in hand. Beside an engine that is its work: it is
-/// waited for.
+/// Polls the channels once, with the answers that are in hand. Beside an engine that is its work: it
+/// finds the answers laid out, and is waited for.
 async fn poll(
     source: &Source,
     looks: &mut [Look],
@@ -226,10 +229,10 @@ async fn poll(
     store: &Arc<dyn Store>,
     context: &Context,
 ) -> Result<bool, Failure> {
-    let (_, channels) = store.source(&source.uuid).await?;
-    if config.postgres_url().is_none() && EngineLock::is_held(&config.database_path()) {
+    if runs_beside(config) {
         return waited(source, &**store).await;
     }
+    let (_, channels) = store.source(&source.uuid).await?;
     let tasks: Vec<_> = channels
         .iter()
         .filter_map(|one| one.id.parse().ok())
@@ -240,6 +243,38 @@ async fn poll(
         Ok(()) => Ok(true),
         Err(app::AppError::Lock(_)) => waited(source, &**store).await,
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether an engine works on the same directory.
+fn runs_beside(config: &Config) -> bool {
+    let lock = match config.postgres_url() {
+        Some(_) => config.data_dir.join("engine"),
+        None => config.database_path(),
+    };
+    EngineLock::is_held(&lock)
+}
+
+/// Answers that are laid out for an engine beside, as long as it is waited for.
+struct LaidOut {
+    handover: Handover,
+    urls: Vec<String>,
+}
+
+impl LaidOut {
+    fn new(config: &Config, looks: &[Look]) -> Self {
+        let handover = Handover::of(&config.data_dir);
+        let answers = looks.iter().flat_map(|look| &look.answers);
+        // What cannot be laid out is asked for again.
+        let laid = answers.filter(|answer| handover.lay(answer).is_ok());
+        let urls = laid.map(|answer| answer.url.clone()).collect();
+        Self { handover, urls }
+    }
+}
+
+impl Drop for LaidOut {
+    fn drop(&mut self) {
+        self.urls.iter().for_each(|url| self.handover.take_back(url));
     }
 }
 

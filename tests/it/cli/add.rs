@@ -1,11 +1,14 @@
 //! `source add` as people meet it: a look, a question, a first poll that asks nobody twice.
 
+use std::process::Command;
+
+use feedmill::db::EngineLock;
 use feedmill::model::NewSource;
 use feedmill_newsroom::{Front, Newsroom, Setup};
 use serde_json::Value;
 
 use super::Reply;
-use crate::kill::binary;
+use crate::kill::{ANYWHERE, binary};
 use crate::support::World;
 
 async fn newsroom(front: Front) -> World {
@@ -19,8 +22,8 @@ async fn newsroom(front: Front) -> World {
     .await
 }
 
-/// Runs the program beside the newsroom, without a terminal.
-async fn run(world: &World, args: &[&str]) -> Reply {
+/// The program beside the newsroom, with a directory of its own.
+fn program(world: &World, args: &[&str]) -> Command {
     let mut command = binary();
     command
         .args(args)
@@ -29,6 +32,12 @@ async fn run(world: &World, args: &[&str]) -> Reply {
         .arg(world.dir().join("own"))
         .env("FEEDMILL_CLOCK", world.clock.scale().unwrap().to_string())
         .current_dir(world.dir());
+    command
+}
+
+/// Runs the program without a terminal.
+async fn run(world: &World, args: &[&str]) -> Reply {
+    let mut command = program(world, args);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let code = output.status.code().unwrap();
@@ -71,6 +80,33 @@ async fn a_home_page_is_looked_at_and_followed_and_its_feed_is_asked_for_once() 
     );
     let again = run(&world, &["source", "add", &home, "--yes"]).await;
     assert!(again.stderr.contains("exists already"), "{}", again.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_an_engine_too_the_feed_is_asked_for_once() {
+    let world = newsroom(Front::Plain).await;
+    let publisher = &world.newsroom.publishers()[0];
+    let (home, feed) = (publisher.url("/"), publisher.feed_url().unwrap());
+    let mut engine =
+        program(&world, &["run", "--quiet", "--lanes", "poll", "--set", ANYWHERE]).spawn().unwrap();
+    let lock = world.dir().join("own/feedmill.db");
+    while !EngineLock::is_held(&lock) {
+        assert!(engine.try_wait().unwrap().is_none(), "the engine ended");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let added = run(&world, &["source", "add", &home, "--yes"]).await;
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    assert_eq!(added.code, 0, "{}", added.stderr);
+    assert!(!added.stdout.contains("when an engine runs"), "{}", added.stdout);
+    assert_eq!(asked(&world.newsroom, &feed), 1);
+    let robots = asked(&world.newsroom, &publisher.url("/robots.txt"));
+    assert_eq!(robots, 1, "nor is its robots.txt");
+    let shown = run(&world, &["source", "show", &publisher.host, "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["channels"][0]["items"], 3, "the engine polled it");
+    let left = std::fs::read_dir(world.dir().join("own/handover")).unwrap().count();
+    assert_eq!(left, 0, "nothing is left lying");
 }
 
 #[tokio::test(flavor = "multi_thread")]
