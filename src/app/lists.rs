@@ -89,7 +89,7 @@ pub struct Synced {
     pub disabled: u64,
     /// Addresses that are new.
     pub submitted: u64,
-    /// Sources of the list that are left alone, and why.
+    /// What of the lists is left alone, and why.
     pub left: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ async fn every<F: Future<Output = Result<Synced, ListError>>>(
                 }
                 if synced.left != left {
                     for reason in &synced.left {
-                        tracing::warn!(%reason, "a source of {what} is left alone");
+                        tracing::warn!(%reason, "something of {what} is left alone");
                     }
                     left = synced.left;
                 }
@@ -170,9 +170,10 @@ pub async fn follow(
     if !lists.manager.url.is_empty() {
         synced = follow_manager(config, store, clock).await?;
     }
-    let Synced { added, submitted, .. } = follow_sets(config, store, clock).await?;
+    let Synced { added, submitted, left, .. } = follow_sets(config, store, clock).await?;
     synced.added += added;
     synced.submitted += submitted;
+    synced.left.extend(left);
     Ok(synced)
 }
 
@@ -318,17 +319,54 @@ async fn follow_sets(
             else {
                 continue;
             };
-            let mut cursor = redis::Cursor::default();
+            let (mut cursor, mut left) = (redis::Cursor::default(), Left::default());
             while let Some(members) = server.members(&key, &mut cursor).await.map_err(away)? {
-                for batch in members.chunks(BATCH) {
+                let (urls, other): (Vec<_>, Vec<_>) = members.into_iter().partition(Result::is_ok);
+                for _ in other {
+                    left.note(|| "what is no text is no address".to_owned());
+                }
+                let urls: Vec<String> = urls.into_iter().filter_map(Result::ok).collect();
+                for batch in urls.chunks(BATCH) {
                     let tasks = batch.iter().map(|url| article(url, &source)).collect();
-                    synced.submitted += store.submit(tasks).await?.new;
+                    let report = store.submit(tasks).await?;
+                    synced.submitted += report.new;
+                    for one in report.rejected {
+                        left.note(|| format!("`{}`: {}", excerpt(&one.url), one.reason));
+                    }
                 }
             }
+            synced.left.extend(left.told(&key));
         }
     }
     tracing::debug!(submitted = synced.submitted, at = %clock.now(), "read sets in Redis");
     Ok(synced)
+}
+
+/// Members of a set that are no addresses to follow, with the reason of the first.
+#[derive(Default)]
+struct Left {
+    count: u64,
+    first: Option<String>,
+}
+
+impl Left {
+    fn note(&mut self, why: impl FnOnce() -> String) {
+        self.count += 1;
+        self.first.get_or_insert_with(why);
+    }
+
+    fn told(self, key: &str) -> Option<String> {
+        let (key, count) = (excerpt(key), self.count);
+        let first = self.first?;
+        Some(match count {
+            1 => format!("{key}: {first}"),
+            _ => format!("{key}: {count} members, the first of them {first}"),
+        })
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
 /// The source that the members of a set belong to, made if need be; none while it is disabled.
@@ -344,7 +382,7 @@ async fn category_source(
         Err(SourceError::Db(error)) => return Err(error.into()),
         Err(_) => {}
     }
-    let managed = Managed { by: set.name(), id: key.to_owned() };
+    let managed = Managed { by: set.name(), id: key.to_owned(), says: Vec::new() };
     let spec = NewSource {
         category: Some(category.to_owned()),
         discover: false,

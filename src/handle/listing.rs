@@ -161,7 +161,7 @@ fn home(lease: &Lease) -> String {
 
 fn max_depth(lease: &Lease, house: &House) -> i16 {
     let own = lease.source.as_ref().and_then(|source| source.spec.max_depth);
-    own.filter(|depth| *depth != 0).unwrap_or(house.spider.max_depth)
+    own.unwrap_or(house.spider.max_depth)
 }
 
 fn may_go(depth: u16, lease: &Lease, house: &House) -> bool {
@@ -311,6 +311,8 @@ struct Led {
     items: usize,
     new: usize,
     cut: usize,
+    /// Pages that it has the spider walk.
+    pages: usize,
     said: String,
 }
 
@@ -333,6 +335,7 @@ pub(super) fn decide(
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let brought = Brought {
         items: count(led.items),
+        pages: count(led.pages),
         // What the first look brings is no news: nobody knows how long it had been there.
         undated: if is_first { 0 } else { count(led.new) },
         ..Brought::default()
@@ -397,7 +400,7 @@ fn listed(lease: &Lease, read: &Read, max_pages: u16, known: &Known, at: Ts) -> 
         said.push_str(&format!(", {foreign} of other sites left out"));
     }
     said.push_str(&format!(", {new} new"));
-    Led { discovered, items, new, cut: cut.len(), said }
+    Led { discovered, items, new, cut: cut.len(), pages: 0, said }
 }
 
 fn walked(lease: &Lease, read: &Read, is_first: bool, known: &Known, at: Ts, house: &House) -> Led {
@@ -446,7 +449,7 @@ fn walked(lease: &Lease, read: &Read, is_first: bool, known: &Known, at: Ts, hou
     } else if room == 0 && !read.pages.is_empty() {
         said.push_str(&format!("; the spider walks {} pages and no more", house.spider.max_pages));
     }
-    Led { discovered, items, new, cut: 0, said }
+    Led { discovered, items, new, cut: 0, pages: walks, said }
 }
 
 /// Where a page goes that was only found: those that had news come back by what they bring, those that

@@ -30,6 +30,8 @@ pub(super) struct Brought {
     pub(super) undated: u32,
     /// Items in all.
     pub(super) items: u32,
+    /// Pages that it leads to, which may have items: without any of its own it is not empty.
+    pub(super) pages: u32,
     /// Publication times in it, oldest first.
     pub(super) recent: Vec<u32>,
     /// What it says about the pace.
@@ -127,7 +129,7 @@ pub(super) fn went_well(
     let new = u32::try_from(found.dated.len()).unwrap_or(u32::MAX).saturating_add(found.undated);
     let signs = Signs {
         code: None,
-        items: found.items,
+        items: brought.map(|brought| brought.items.saturating_add(brought.pages)),
         new_items: new,
         overflowed: overflowed(&before, &found),
         news_elsewhere: known.news_elsewhere,

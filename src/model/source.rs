@@ -130,8 +130,8 @@ pub struct NewSource {
     /// Expressions that tell its articles by their addresses; none leaves it to their spelling.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub article_url_patterns: Vec<String>,
-    /// How many links away from its home page the spider walks, instead of the house's way; -1 is
-    /// without end.
+    /// How many links away from its home page the spider walks, instead of the house's way; 0 is the
+    /// home page alone, -1 is without end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_depth: Option<i16>,
     /// How it is asked, where that is not everybody's way.
@@ -149,6 +149,9 @@ pub struct Managed {
     pub by: String,
     /// What the source is called there.
     pub id: String,
+    /// The fields that it says something about: when it no longer does, what it said goes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub says: Vec<String>,
 }
 
 const fn yes() -> bool {

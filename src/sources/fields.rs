@@ -36,7 +36,10 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("pagination_selector", "which element is, or holds, the link to the next page"),
     ("max_pages", "how many pages of a list are read"),
     ("article_url_patterns", "expressions that tell articles by their addresses"),
-    ("max_depth", "how many links away from home the spider walks; -1 is without end"),
+    (
+        "max_depth",
+        "how many links away from home the spider walks; 0 is home alone, -1 without end",
+    ),
     ("selectors", "where the parts of its articles stand"),
     ("user_agent", "the User-Agent for its own site"),
     ("access", "how it is asked"),
@@ -104,9 +107,7 @@ pub fn set(spec: &mut NewSource, name: &str, value: &Value) -> Result<(), SpecEr
         "discover" => spec.discover = field.truth()?.unwrap_or(true),
         "article_url_patterns" => spec.article_url_patterns = unique(field.list(&[' ', '\n'])?),
         "max_depth" => {
-            let depth = field.parse("a whole number, or -1 for without end")?;
-            // A source-manager writes 0 where nothing is said.
-            spec.max_depth = depth.filter(|depth| *depth != 0);
+            spec.max_depth = field.parse("a whole number, or -1 for without end")?;
         }
         "selectors" => selectors(&mut spec.selectors, field)?,
         "website" => website(spec, field)?,
@@ -456,7 +457,7 @@ mod tests {
     fn a_source_managers_source_reads() {
         let spec = said(&[
             ("rate_limit", json!("1m")),
-            ("max_depth", json!(0)),
+            ("max_depth", Value::Null),
             ("feed_url", Value::Null),
             ("feed_poll_interval_minutes", json!(15)),
             (

@@ -314,6 +314,8 @@ fn is_known(name: &str) -> bool {
 pub(super) fn entry(values: Vec<(String, Value)>) -> Result<Entry, String> {
     let (mut said, mut enabled, mut reason) = (Vec::new(), true, None);
     let mut is_feed = false;
+    // Only a source-manager notes times; it writes a depth of 0 where nothing is said.
+    let is_managers = values.iter().any(|(name, _)| fields::canonical(name) == "time");
     let text = |value: &Value| value.as_str().map(|text| text.trim().to_ascii_lowercase());
     for (name, value) in values {
         match fields::canonical(&name).as_str() {
@@ -328,6 +330,7 @@ pub(super) fn entry(values: Vec<(String, Value)>) -> Result<Entry, String> {
             "disable_reason" => reason = value.as_str().map(str::to_owned),
             "source_type" => is_feed = matches!(text(&value).as_deref(), Some("rss" | "atom")),
             key if PRIVATE.contains(&key) => {}
+            "max_depth" if is_managers && value == json!(0) => {}
             _ if is_known(&name) => said.push((name, value)),
             _ => {}
         }

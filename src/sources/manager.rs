@@ -1,9 +1,10 @@
 //! Keeping in step with a source-manager: what its list means for the sources that we have. Pure.
 //!
-//! It owns what it gave us and nothing else: other sources are never touched. What it does not say of a
-//! source of its own stays as it is here, and what an operator disabled here stays disabled.
+//! It owns what it gave us and nothing else: other sources are never touched. What it never said of a
+//! source of its own stays as it is here, what it said and says no longer goes, and what an operator
+//! disabled here stays disabled.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use feedmill_formats::url::{KeyRules, Url};
 use serde_json::{Map, Value};
@@ -65,18 +66,16 @@ pub fn steps(
             continue;
         };
         let title = text("name").unwrap_or_else(|| id.clone());
-        // What it does not know it does not take away.
-        let said = fields.into_iter().filter(|(_, value)| !value.is_null()).collect();
-        let told = match entry(said) {
-            Ok(said) => match own.get(&id) {
-                Some(source) => update(source, &said, &names, permit, &mut done.steps),
+        let said = fields.into_iter().filter(|(_, value)| !is_nothing(value)).collect();
+        let told = entry(said).and_then(|said| {
+            let managed = Managed { by: by.to_owned(), id: id.clone(), says: says(&said) };
+            match own.get(&id) {
+                Some(source) => update(source, managed, &said, &names, permit, &mut done.steps),
                 None => {
-                    add(&said, Managed { by: by.to_owned(), id: id.clone() }, &mut followed, permit)
-                        .map(|step| done.steps.push(step))
+                    add(&said, managed, &mut followed, permit).map(|step| done.steps.push(step))
                 }
-            },
-            Err(reason) => Err(reason),
-        };
+            }
+        });
         done.left.extend(told.err().map(|reason| format!("{title}: {reason}")));
         seen.insert(id);
     }
@@ -87,6 +86,22 @@ pub fn steps(
         }
     }
     done
+}
+
+/// What is written where nothing is said.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
+}
+
+/// The fields that something is said about, by our names for them.
+fn says(said: &Entry) -> Vec<String> {
+    let names = said.said.iter().map(|(name, _)| fields::canonical(name));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn add(
@@ -108,15 +123,23 @@ fn add(
 
 fn update(
     source: &Source,
+    managed: Managed,
     said: &Entry,
     names: &HashSet<&str>,
     permit: impl Fn(&Url) -> Result<(), String>,
     steps: &mut Vec<Step>,
 ) -> Result<(), String> {
     let mut now = source.spec.clone();
-    for (name, value) in &said.said {
+    // What it never said is not its own to take away: feeds that were found stay.
+    let before = source.spec.managed.iter().flat_map(|it| &it.says);
+    let is_gone =
+        |name: &&String| !managed.says.contains(name) && !matches!(name.as_str(), "name" | "url");
+    let gone = before.filter(is_gone).map(|name| (name, &Value::Null));
+    let said_now = said.said.iter().map(|(name, value)| (name, value));
+    for (name, value) in gone.chain(said_now) {
         fields::set(&mut now, name, value).map_err(|error| error.to_string())?;
     }
+    now.managed = Some(managed);
     if names.contains(now.name.as_str()) {
         now.name.clone_from(&source.spec.name);
     }
@@ -191,7 +214,8 @@ mod tests {
     fn a_list_is_added_once_and_followed_from_then_on() {
         let items = [item("a", "A", &json!({})), item("b", "B", &json!({"enabled": false}))];
         let ours = first(&items);
-        assert_eq!(ours[0].spec.managed, Some(Managed { by: BY.into(), id: "a".into() }));
+        let managed = ours[0].spec.managed.as_ref().unwrap();
+        assert_eq!((managed.by.as_str(), managed.id.as_str()), (BY, "a"));
         assert_eq!(
             ours[1].disable_reason.as_deref(),
             Some("by its source-manager: disabled in its list")
@@ -240,5 +264,31 @@ mod tests {
         let Steps { steps, left } = stepped(&bad, &first(&items));
         assert!(steps.is_empty(), "a source that cannot be read is left as it is: {steps:?}");
         assert!(left[0].starts_with("A: `rate_limit`") && left[1].contains("no id"), "{left:?}");
+    }
+
+    #[test]
+    fn what_it_said_and_says_no_longer_goes_and_what_was_found_stays() {
+        let said =
+            json!({"feed_url": "https://a.example/rss", "rate_limit": "3s", "category": "x"});
+        let ours = first(&[item("a", "A", &said)]);
+        let silent = json!({"feed_url": null, "rate_limit": "", "category": null, "max_depth": 0});
+        let silent = [item("a", "A", &silent)];
+        let Steps { steps, left } = stepped(&silent, &ours);
+        let [Step::Change { now, .. }] = steps.as_slice() else { panic!("{steps:?} {left:?}") };
+        assert!(now.feed_urls.is_empty() && now.seeks_channels(), "{:?}", now.feed_urls);
+        let cleared = (now.rate_limit, now.category.as_ref(), now.max_depth);
+        assert_eq!(cleared, (None, None, None));
+
+        let mut found = NewSource::clone(now);
+        found.feed_urls = vec!["https://a.example/found".into()];
+        found.category = Some("mine".into());
+        assert_eq!(stepped(&silent, &[source(found, None)]), Steps::default());
+
+        // Before it was noted what is said, nothing can be told to have gone.
+        let mut older = ours[0].clone();
+        older.spec.managed.as_mut().unwrap().says.clear();
+        let Steps { steps, .. } = stepped(&silent, &[older]);
+        let [Step::Change { now, .. }] = steps.as_slice() else { panic!("{steps:?}") };
+        assert_eq!(now.feed_urls, ["https://a.example/rss"]);
     }
 }

@@ -222,10 +222,14 @@ async fn sets_in_redis_are_pages_under_their_category() {
     commands.push_str(
         "SADD rss:category_links:inflation https://a.example/1 https://b.example/1 nonsense\r\n",
     );
+    commands.push_str("SADD rss:category_links:inflation \"\\xff\\xfe\"\r\n");
     commands.push_str("SET rss:category_links:no_set x\r\nSADD rss:other https://c.example/1\r\n");
     redis.tell(&commands);
     let synced = follow(&world).await.unwrap();
     assert_eq!((synced.added, synced.submitted), (2, 2_501));
+    let told = &synced.left[0];
+    let words = "rss:category_links:inflation: 2 members, the first of them ";
+    assert!(synced.left.len() == 1 && told.starts_with(words), "{:?}", synced.left);
     let (jobs, channels) = world.store.source("jobs_report").await.unwrap();
     assert_eq!((jobs.spec.category.as_deref(), channels.len()), (Some("jobs_report"), 0));
     let of = |name: &str| TaskFilter {
@@ -236,7 +240,9 @@ async fn sets_in_redis_are_pages_under_their_category() {
     let counted = world.store.count(of("jobs_report")).await.unwrap()
         + world.store.count(of("inflation")).await.unwrap();
     assert!(counted >= 2_501, "{counted}");
-    assert_eq!(follow(&world).await.unwrap(), Synced::default(), "nothing is new");
+    let again = follow(&world).await.unwrap();
+    assert_eq!(again.left.len(), 1, "it is told of every look");
+    assert_eq!(Synced { left: vec![], ..again }, Synced::default(), "nothing is new");
     redis.tell("SADD rss:category_links:inflation https://d.example/1\r\n");
     assert_eq!(follow(&world).await.unwrap().submitted, 1);
 

@@ -1,6 +1,7 @@
 //! Sets in Redis, read a part at a time. It never writes, and it never asks for all keys at once, which
 //! would hold the server up.
 
+use std::string::FromUtf8Error;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -54,18 +55,17 @@ impl Connection {
         Ok(keys)
     }
 
-    /// Some more members of a set, until there are none.
+    /// Some more members of a set, until there are none; not all of them need be text.
     pub(super) async fn members(
         &mut self,
         key: &str,
         cursor: &mut Cursor,
-    ) -> RedisResult<Option<Vec<String>>> {
+    ) -> RedisResult<Option<Vec<Result<String, FromUtf8Error>>>> {
         let Some(at) = cursor.next() else { return Ok(None) };
         let mut scan = redis::cmd("SSCAN");
         scan.arg(key).arg(at).arg("COUNT").arg(COUNT);
         let (next, found): (String, Vec<Vec<u8>>) = scan.query_async(&mut self.0).await?;
         *cursor = Cursor(Some(next));
-        // What is no text is no address either.
-        Ok(Some(found.into_iter().filter_map(|member| String::from_utf8(member).ok()).collect()))
+        Ok(Some(found.into_iter().map(String::from_utf8).collect()))
     }
 }

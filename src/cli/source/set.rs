@@ -59,7 +59,7 @@ pub(in crate::cli) struct Flags {
     /// An expression that tells its articles by their addresses; may be repeated
     #[arg(long = "article-url-pattern", value_name = "REGEX")]
     patterns: Vec<String>,
-    /// How many links away from its home page the spider walks; -1 is without end
+    /// How many links away from its home page the spider walks; 0 is that page alone, -1 is without end
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     max_depth: Option<String>,
     #[command(flatten)]

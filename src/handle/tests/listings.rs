@@ -1,7 +1,7 @@
 //! Pages that lead to articles: lists as their operators describe them, and what the spider walks.
 
 use super::*;
-use crate::model::{IngestionMode, Website};
+use crate::model::{Health, IngestionMode, Website};
 
 const HOME: &str = "https://example.com/";
 const DAY: Duration = Duration::from_hours(24);
@@ -198,6 +198,14 @@ fn the_spider_keeps_to_its_bounds() {
         (spec.ingestion_mode, spec.max_depth) = (IngestionMode::Both, Some(-1));
     });
     assert_eq!(walks(&endless, &Known::default()), 2);
+    let home_alone = listing(HOME, 0, |spec| {
+        (spec.ingestion_mode, spec.max_depth) = (IngestionMode::Spider, Some(0));
+    });
+    assert_eq!(walks(&home_alone, &Known::default()), 0);
+    assert_eq!(
+        found(&read(&home_alone, &page(&WALKED), &Known::default()), Kind::Article).len(),
+        2
+    );
     let full = Known { walked: 100, ..Known::default() };
     assert_eq!(walks(&spider(HOME, 0), &full), 0);
     let full = Known { walked: 99, ..Known::default() };
@@ -221,6 +229,16 @@ fn a_later_page_without_articles_leads_to_no_further_ones() {
     let full =
         read(&spider("https://example.com/calendar/2026/11", 1), &page(&links), &Known::default());
     assert_eq!(found(&full, Kind::Listing), ["https://example.com/calendar/2026/10"]);
+}
+
+#[test]
+fn a_home_page_that_only_leads_on_is_not_empty() {
+    let health = |links: &[&str]| {
+        read(&spider(HOME, 0), &page(links), &Known::default()).feed.unwrap().state.health
+    };
+    assert_eq!(health(&["/world", "/sport"]), Health::Usual);
+    assert_eq!(health(&["/world/storm-hits-the-coast-again"]), Health::Usual);
+    assert_eq!(health(&[]), Health::Empty);
 }
 
 #[test]

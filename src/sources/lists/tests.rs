@@ -274,7 +274,11 @@ fn any_source() -> impl Strategy<Value = Source> {
                 max_depth,
                 article_url_patterns: vec!["/news/[0-9]+".into()],
                 access: Access { user_agent: Some("A/1".into()), ..Access::default() },
-                managed: Some(Managed { by: "http://m.example/".into(), id: "7".into() }),
+                managed: Some(Managed {
+                    by: "http://m.example/".into(),
+                    id: "7".into(),
+                    says: vec!["url".into()],
+                }),
                 ..NewSource::new(name.trim(), "https://home.example/a")
             };
             spec.tags.sort();
