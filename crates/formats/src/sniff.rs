@@ -1,6 +1,12 @@
 //! What bytes are by their first few, whatever their label says.
 //!
-//! Only forms that no page or feed can begin with are told; everything else is left to parsers.
+//! Only forms that no page or feed can begin with are told, and noise that is no text in any encoding;
+//! everything else is left to parsers.
+
+/// So many bytes tell noise from text.
+const LOOKED_AT: usize = 1024;
+/// Fewer say nothing.
+const ENOUGH: usize = 64;
 
 /// The form of a file that is no text, by its first bytes.
 #[must_use]
@@ -40,6 +46,18 @@ pub fn binary(bytes: &[u8]) -> Option<&'static str> {
         .or_else(|| (riff && (tagged(8, b"WAVE") || tagged(8, b"AVI "))).then_some("RIFF"))
         // ISO media: mp4, m4a, mov, avif, heic.
         .or_else(|| tagged(4, b"ftyp").then_some("MP4"))
+        .or_else(|| is_noise(bytes).then_some("binary"))
+}
+
+/// Whether bytes are no text: of noise every tenth is a character that no text has, and of text with
+/// a few strays not even every fiftieth.
+fn is_noise(bytes: &[u8]) -> bool {
+    let looked_at = bytes.get(..bytes.len().min(LOOKED_AT)).unwrap_or_default();
+    // Two bytes for each character: which they are is for whoever decodes them.
+    let wide = looked_at.iter().take(4).any(|byte| matches!(byte, 0 | 0xfe | 0xff));
+    let stray = |byte: &&u8| matches!(byte, 1..=8 | 0x0e..=0x1a | 0x1c..=0x1f);
+    let strays = looked_at.iter().filter(stray).count();
+    !wide && looked_at.len() >= ENOUGH && strays * 25 > looked_at.len()
 }
 
 #[cfg(test)]
@@ -61,6 +79,13 @@ mod tests {
         ] {
             assert_eq!(binary(bytes), Some(name), "{name}");
         }
+        let noise: Vec<u8> = (0..500_u32).map(|n| (n * 7919 / 31 % 251 + 2) as u8).collect();
+        assert_eq!(binary(&noise), Some("binary"));
+        let strays = "<p>\u{1}A page with strays.\u{2} </p>".replace("strays", &"word ".repeat(20));
+        assert_eq!(binary(strays.as_bytes()), None);
+        let wide: Vec<u8> =
+            "第一章。".repeat(60).encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(binary(&[&b"\xff\xfe"[..], &wide].concat()), None);
         for text in ["<!doctype html>", "RIFF is a word", "", "  <html>", "PK", "{\"a\":1}"] {
             assert_eq!(binary(text.as_bytes()), None, "{text}");
         }
