@@ -85,6 +85,11 @@ const LEADS: &[&str] = &[
     "veröffentlicht von",
     "ein beitrag von",
     "author",
+    "authors",
+    "authored by",
+    "articles by",
+    "posts by",
+    "about",
     "autor",
     "autorin",
     "text",
@@ -103,11 +108,26 @@ const NOBODY: &str = "\
     wordpress|redaktion|redakteur|staff|by|von|full bio|see full bio|follow|view bio|posts|all posts|\
     gast|guest|redazione|website|super user|superuser|updated|published|posted|no author|sponsored|\
     people|home|menu|share|date|datum|registrieren|login|log in|sign in|subscribe|newsletter|contact|\
-    manage profile|writer access|last|bluesky|twitter|facebook|linkedin|instagram|email|e mail|more";
+    manage profile|writer access|last|bluesky|twitter|facebook|linkedin|instagram|youtube|email|e mail|\
+    more|md|dvm|phd|mba|rn|jd|esq|dds";
+/// Words of the calendar, which stand beside names.
+const CALENDAR: &str = "\
+    jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec|january|february|march|april|june|july|august|\
+    september|october|november|december|mon|tue|tues|wed|thu|thur|fri|sat|sun|monday|tuesday|wednesday|\
+    thursday|friday|saturday|sunday|today|yesterday";
 /// Words of what somebody is.
 const ROLES: &str = "\
     reporter|correspondent|columnist|editor|writer|contributor|journalist|producer|analyst|senior|\
     staff|redakteur|redakteurin|korrespondent|korrespondentin|publisher|specialist|expert";
+/// Words that end what somebody is, behind the name.
+const OFFICES: &str = "\
+    reporter|correspondent|columnist|columnists|editor|writer|contributor|journalist|producer|analyst|\
+    publisher|director|manager|designer|marketer|educator|educators|reviewer|representative|founder|\
+    consultant|ceo|redakteur|redakteurin";
+/// Words before these that belong to them and to no name.
+const RANKS: &str = "\
+    senior|staff|managing|contributing|executive|associate|assistant|deputy|guest|chief|lead|news|\
+    editorial|print|digital|former|general";
 /// Words that a name does not end with.
 const LOOSE: &str = "on|and|at|in|for|last|the|und|et|am|published|updated|about";
 /// Words of teams and companies.
@@ -364,6 +384,10 @@ fn inside(page: &Page) -> Vec<String> {
     const WORDS: &[&str] = &["by ", "By ", "BY ", "von ", "Von ", "par ", "Par ", "por ", "Por "];
     let found = near_heading(page).find_map(|block| {
         let text = page.text_at(block);
+        // A headline may tell what somebody was hit by.
+        if page.headings.first().is_some_and(|(_, heading)| *heading == block) {
+            return None;
+        }
         let starts = |(at, word): &(usize, &str)| {
             let before = text.get(..*at).and_then(|text| text.chars().next_back());
             !word.is_empty() && before.is_none_or(|c| !c.is_alphanumeric())
@@ -463,7 +487,9 @@ pub(super) fn names(texts: &[String], shown: bool) -> Vec<String> {
                 || words > 6
                 || ["http", "www.", "{", "@"].iter().any(|sign| name.contains(sign))
                 || !name.chars().any(char::is_alphabetic)
-                || shown && name.chars().any(|c| c.is_ascii_digit());
+                || !name.contains(' ') && name.split('.').filter(|it| it.len() > 1).count() > 2
+                || !out.is_empty() && is_office(&name)
+                || shown && is_no_name(&name, &folded);
             if !nameless && !out.iter().any(|known| fold(known) == folded) && out.len() < MAX_NAMES
             {
                 out.push(name);
@@ -478,6 +504,17 @@ pub(super) fn names(texts: &[String], shown: bool) -> Vec<String> {
     out
 }
 
+/// Whether a part of a list is what the one before it is: `Jane Doe, Print Managing Editor`.
+fn is_office(part: &str) -> bool {
+    part.rsplit(' ').next().is_some_and(|word| is_in(&word.to_lowercase(), OFFICES))
+}
+
+/// Whether what is shown in the place of a name is none.
+fn is_no_name(name: &str, folded: &str) -> bool {
+    let owned = ["'s", "’s"].iter().any(|end| name.ends_with(end));
+    owned || is_in(folded, CALENDAR) || name.chars().any(|c| c.is_ascii_digit())
+}
+
 fn is_in(word: &str, list: &str) -> bool {
     list.split('|').any(|known| known == word)
 }
@@ -489,6 +526,10 @@ fn without_role(name: &str) -> String {
         let initial =
             words.get(1).is_some_and(|word| word.ends_with('.') || PARTICLES.contains(word));
         words.truncate(if initial { 3 } else { 2 });
+    }
+    let ranked = words.iter().any(|word| is_in(&word.to_lowercase(), RANKS));
+    if words.len() == 3 && !ranked && is_office(name) {
+        words.pop();
     }
     while words.len() > 1 && words.last().is_some_and(|word| is_in(&word.to_lowercase(), LOOSE)) {
         words.pop();
@@ -595,6 +636,14 @@ mod tests {
         assert_eq!(of("Dave Poe Globe Correspondent"), ["Dave Poe"]);
         assert_eq!(of("Jane Doe, Paper.com"), ["Jane Doe"]);
         assert_eq!(of("Geschrieben von Jane Doe am"), ["Jane Doe"]);
+        assert_eq!(of("Jane Doe Writer"), ["Jane Doe"]);
+        assert_eq!(of("Jane Doe, Print Managing Editor"), ["Jane Doe"]);
+        assert_eq!(of("Jane Doe, DVM"), ["Jane Doe"]);
+        assert_eq!(of("Authored by: Jane Doe"), ["Jane Doe"]);
+        assert_eq!(names(&["Jane Doe, Senior Director".to_owned()], false), ["Jane Doe"]);
+        assert_eq!(names(&["April".to_owned()], false), ["April"], "who is declared may be");
+        assert!(of("Dec.").is_empty() && of("Sat").is_empty() && of("George Doe's").is_empty());
+        assert!(of("page.head.extra.author").is_empty());
         assert!(of("admin").is_empty() && of("By Staff").is_empty() && of("12").is_empty());
         assert_eq!(names(&["https://x.example/jane".to_owned()], false), Vec::<String>::new());
     }

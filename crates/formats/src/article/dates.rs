@@ -98,6 +98,9 @@ const NEIGHBOURS: [(&str, &str); 5] = [
     ("url", "d1_url"),
 ];
 
+/// So many blocks behind the heading may still be about the article as a whole.
+const BYLINE: usize = 20;
+
 /// Words before the day of publication, and of any day.
 const PUBLISHING: &str = "publi|posted|post |veröff|erstellt|created|geschrieben|written";
 const UPDATING: &str =
@@ -170,6 +173,8 @@ impl Days {
             declared.raw_updated.as_deref().and_then(find),
         ];
         mend(&mut told);
+        let other = declared.first_meta(PUBLISHED, |text| Day::find(text, !first));
+        reread(&mut told, other);
         let mut candidates: Vec<Candidate> = Vec::new();
         for (bit, day) in told.iter().enumerate().filter_map(|(bit, day)| Some((bit, (*day)?))) {
             match candidates.iter_mut().find(|known| known.day == day) {
@@ -254,6 +259,25 @@ fn mend(told: &mut [Option<Day>; SOURCES.len()]) {
     }
 }
 
+/// A declared day that can be read in two ways is the one that the page shows.
+fn reread(told: &mut [Option<Day>; SOURCES.len()], other: Option<Day>) {
+    let day = |name: &str| {
+        let at = SOURCES.iter().position(|known| *known == name)?;
+        told.get(at).copied().flatten()
+    };
+    let shows = |wanted: Option<Day>| {
+        let places = ["near", "nearb", "cls", "kw", "kpub", "first", "any"];
+        places.iter().any(|name| day(name) == wanted)
+    };
+    let declared = day("mp");
+    let is_other = other.is_some() && other != declared && shows(other) && !shows(declared);
+    if let Some(at) = SOURCES.iter().position(|known| *known == "mp").filter(|_| is_other)
+        && let Some(day) = told.get_mut(at)
+    {
+        *day = other;
+    }
+}
+
 struct Texts<'a> {
     page: &'a Page,
     find: &'a dyn Fn(&str) -> Option<Day>,
@@ -262,7 +286,14 @@ struct Texts<'a> {
 impl Texts<'_> {
     fn short(&self, block: usize, most: usize) -> Option<&str> {
         let text = self.page.text_at(block);
-        (text.len() <= most && day::may_hold(text)).then_some(text)
+        (text.len() <= most && day::may_hold(text) && !self.is_comment(block)).then_some(text)
+    }
+
+    /// Whether a block is of a comment, whose day is another's.
+    fn is_comment(&self, block: usize) -> bool {
+        let heading = self.page.headings.first().map_or(0, |(_, block)| *block);
+        let node = self.page.blocks.get(block).and_then(|block| self.page.node_of(block));
+        block > heading + BYLINE && node.is_some_and(|node| node.marks.has(Mark::Comment))
     }
 
     fn first(&self, blocks: std::ops::Range<usize>, most: usize) -> Option<Day> {

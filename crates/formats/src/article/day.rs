@@ -89,8 +89,32 @@ impl Day {
                 Self::new(*year, *month, *day)
             }
             [Token::Number(all, 8), ..] => Self::new(all / 10_000, all / 100 % 100, all % 100),
+            [
+                Token::Number(year, 4),
+                Token::Sign('/' | '-'),
+                Token::Month(month),
+                Token::Sign('/' | '-'),
+                Token::Number(day, 1 | 2),
+                rest @ ..,
+            ] if !matches!(rest, [Token::Word(_) | Token::Month(_), ..]) => {
+                Self::new(*year, *month, *day)
+            }
+            [
+                Token::Number(one, 1 | 2),
+                Token::Sign('-'),
+                Token::Number(other, 1 | 2),
+                Token::Sign('-'),
+                Token::Number(year, 4),
+                ..,
+            ] => Self::unmistakable(*year, *one, *other),
             _ => None,
         })
+    }
+
+    /// The day of two numbers of which only one can be a month.
+    fn unmistakable(year: u32, one: u32, other: u32) -> Option<Self> {
+        let (day_first, month_first) = (Self::new(year, other, one), Self::new(year, one, other));
+        if day_first == month_first { day_first } else { day_first.xor(month_first) }
     }
 }
 
@@ -146,7 +170,12 @@ fn tokens(text: &str) -> Vec<Token> {
         } else if c.is_alphabetic() && !crate::simhash::is_unspaced(c) && !is_hangul(c) {
             word.clear();
             word.extend(c.to_lowercase());
-            while let Some((_, next)) = rest.next_if(|(_, c)| c.is_alphabetic()) {
+            // Two elements side by side have no blank between: `Jane DoeDec 5, 2026`.
+            let mut small = c.is_lowercase();
+            while let Some((_, next)) =
+                rest.next_if(|(_, c)| c.is_alphabetic() && !(small && c.is_uppercase()))
+            {
+                small = next.is_lowercase();
                 word.extend(next.to_lowercase());
             }
             let inside = matches!(word.as_str(), "st" | "nd" | "rd" | "th" | "de" | "of" | "er");
@@ -201,6 +230,18 @@ fn epoch(text: &str) -> Option<Day> {
     }
 }
 
+/// The year behind a day and a month's name; another element's number may follow it without a blank.
+fn year(token: Token) -> Option<u32> {
+    match token {
+        Token::Number(year, 4) => Some(year),
+        Token::Number(more, length @ 5..=9) => {
+            let year = more / 10_u32.pow(u32::try_from(length - 4).ok()?);
+            i16::try_from(year).is_ok_and(|year| YEARS.contains(&year)).then_some(year)
+        }
+        _ => None,
+    }
+}
+
 /// A date that starts at a token: `3 May 2026`, `May 3, 2026`, `3.5.26`, `3/5/2026`.
 fn written(tokens: &[Token], at: usize, month_first: bool) -> Option<Day> {
     let bare = at
@@ -216,8 +257,7 @@ fn written(tokens: &[Token], at: usize, month_first: bool) -> Option<Day> {
         Token::Month(month) => {
             let mut told = rest.skip_while(filler);
             let Token::Number(day, 1 | 2) = told.next()? else { return None };
-            let Token::Number(year, 4) = told.find(|token| !filler(token))? else { return None };
-            Day::new(year, month, day)
+            Day::new(year(told.find(|token| !filler(token))?)?, month, day)
         }
         Token::Number(one, 1 | 2) if bare => {
             let parts: Vec<Token> =
@@ -228,6 +268,13 @@ fn written(tokens: &[Token], at: usize, month_first: bool) -> Option<Day> {
                     Token::Number(month, 1 | 2),
                     Token::Sign('.'),
                     Token::Number(year, 2 | 4),
+                    ..,
+                ] => Day::new(*year, *month, one),
+                [
+                    Token::Sign('|'),
+                    Token::Number(month, 1 | 2),
+                    Token::Sign('|'),
+                    Token::Number(year, 4),
                     ..,
                 ] => Day::new(*year, *month, one),
                 [
@@ -243,10 +290,7 @@ fn written(tokens: &[Token], at: usize, month_first: bool) -> Option<Day> {
                 _ => {
                     let mut told = rest.skip_while(filler);
                     let Token::Month(month) = told.next()? else { return None };
-                    let Token::Number(year, 4) = told.find(|token| !filler(token))? else {
-                        return None;
-                    };
-                    Day::new(year, month, one)
+                    Day::new(year(told.find(|token| !filler(token))?)?, month, one)
                 }
             }
         }
@@ -275,6 +319,9 @@ mod tests {
             "20260503",
             "1777800000",
             "3/5/2026",
+            "03 | 05 | 2026",
+            "By Jane DoeMay 3, 2026",
+            "May 3, 2026116.4K shares",
         ] {
             assert_eq!(Day::find(text, false).unwrap().to_string(), "2026-05-03", "{text}");
             assert!(may_hold(text) || text == "1777800000", "{text}");
@@ -291,6 +338,10 @@ mod tests {
         assert_eq!(day("https://a.example/2026/05/03/storm").as_deref(), Some("2026-05-03"));
         assert_eq!(day("https://a.example/news/2026-05-03-storm").as_deref(), Some("2026-05-03"));
         assert_eq!(day("https://a.example/20260503/x").as_deref(), Some("2026-05-03"));
+        assert_eq!(day("https://a.example/2026/may/03/storm").as_deref(), Some("2026-05-03"));
+        assert_eq!(day("https://a.example/news/29-10-2026").as_deref(), Some("2026-10-29"));
+        assert_eq!(day("https://a.example/news/10-29-2026/x").as_deref(), Some("2026-10-29"));
+        assert_eq!(day("https://a.example/news/03-05-2026"), None, "May or March");
         assert_eq!(day("https://a.example/2026/05/storm"), None);
     }
 

@@ -34,6 +34,7 @@ mod selectors;
 mod state;
 mod statement;
 mod tags;
+mod templates;
 mod title;
 pub(crate) mod tree;
 
@@ -261,6 +262,17 @@ struct Body {
 /// When the page has no meaningful text, is too small or too large to be looked at, or is something
 /// else than an article.
 pub fn extract(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extracted, NotArticle> {
+    match shown(html, url, evidence) {
+        Err(NotArticle::Empty) => match templates::unfolded(html) {
+            Some(unfolded) => shown(&unfolded, url, evidence),
+            None => Err(NotArticle::Empty),
+        },
+        found => found,
+    }
+}
+
+/// The article that a page shows without its scripts.
+fn shown(html: &str, url: &str, evidence: &Evidence<'_>) -> Result<Extracted, NotArticle> {
     let reading = Reading::new(html, url, evidence)?;
     let sheet = reading.sheet(evidence);
     let verdict = body::judge(&sheet);
