@@ -42,8 +42,8 @@ fn systemd_takes_the_unit() {
 fn the_program_knows_the_commands_that_are_handed_out() {
     let image = std::fs::read_to_string("deploy/Dockerfile").unwrap();
     let quoted = |line: &str| -> Vec<String> {
-        let list = &line[line.find('[').unwrap()..];
-        serde_json::from_str(list).unwrap()
+        let (_, list) = line.split_once('[').unwrap();
+        serde_json::from_str(&format!("[{list}")).unwrap()
     };
     let line =
         |start: &str| image.lines().map(str::trim).find(|line| line.starts_with(start)).unwrap();
