@@ -38,6 +38,11 @@ async fn a_publisher_is_looked_at_added_and_goes_live() {
     browser.reads_in(".card", "Interval chosen").await;
     browser.reads_in(".card", "40 min").await;
     browser.until("a chart", "document.querySelector('.panel .u-wrap canvas') !== null").await;
+    until("all that it has published", || async {
+        let totals = room.world.store.totals().await.unwrap();
+        totals.entries >= 5 && totals.articles >= 5
+    })
+    .await;
     for tab in ["Entries", "Articles"] {
         browser.press(tab).await;
         browser
