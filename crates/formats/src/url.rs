@@ -103,7 +103,9 @@ fn admit(url: Url) -> Result<Url, UrlError> {
     const GROWS: usize = 3;
     let long = match url.as_str().len() {
         // An `s` more where the scheme does not count.
-        long if long > MAX_LEN / GROWS => long.max(key(&url, &LONGEST).len() + 1),
+        long if long > MAX_LEN / GROWS => {
+            long.max(key(&url, &LONGEST).len() + usize::from(url.scheme() == "http"))
+        }
         long => long,
     };
     if long > MAX_LEN { Err(UrlError::TooLong(long)) } else { Ok(url) }
