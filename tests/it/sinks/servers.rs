@@ -10,7 +10,7 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use feedmill::config::{Sink as Configured, Span, Target};
 use feedmill::store::outbox::{SinkWish, Start};
 use futures_util::StreamExt;
-use redis::AsyncCommands;
+use redis::{AsyncCommands, AsyncConnectionConfig};
 use serde_json::Value;
 
 use super::targets::{drain, read};
@@ -23,7 +23,10 @@ pub(super) async fn redis_server() -> Option<(Redis, redis::aio::MultiplexedConn
     let server = Redis::start()?;
     let url = server.url();
     let client = redis::Client::open(url.as_str()).unwrap();
-    Some((server, client.get_multiplexed_async_connection().await.unwrap(), url))
+    // All keys at once may take a while on a busy machine.
+    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(LIMIT));
+    let connected = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
+    Some((server, connected, url))
 }
 
 /// A server of its own; it ends with the test.
