@@ -173,8 +173,12 @@ impl Days {
             declared.raw_updated.as_deref().and_then(find),
         ];
         mend(&mut told);
+        // A declared day that can be read in two ways is the one that the page shows.
+        let [_, declares, ..] = &mut told;
         let other = declared.first_meta(PUBLISHED, |text| Day::find(text, !first));
-        reread(&mut told, other);
+        if other != *declares && texts.show(other) && !texts.show(*declares) {
+            *declares = other;
+        }
         let mut candidates: Vec<Candidate> = Vec::new();
         for (bit, day) in told.iter().enumerate().filter_map(|(bit, day)| Some((bit, (*day)?))) {
             match candidates.iter_mut().find(|known| known.day == day) {
@@ -259,25 +263,6 @@ fn mend(told: &mut [Option<Day>; SOURCES.len()]) {
     }
 }
 
-/// A declared day that can be read in two ways is the one that the page shows.
-fn reread(told: &mut [Option<Day>; SOURCES.len()], other: Option<Day>) {
-    let day = |name: &str| {
-        let at = SOURCES.iter().position(|known| *known == name)?;
-        told.get(at).copied().flatten()
-    };
-    let shows = |wanted: Option<Day>| {
-        let places = ["near", "nearb", "cls", "kw", "kpub", "first", "any"];
-        places.iter().any(|name| day(name) == wanted)
-    };
-    let declared = day("mp");
-    let is_other = other.is_some() && other != declared && shows(other) && !shows(declared);
-    if let Some(at) = SOURCES.iter().position(|known| *known == "mp").filter(|_| is_other)
-        && let Some(day) = told.get_mut(at)
-    {
-        *day = other;
-    }
-}
-
 struct Texts<'a> {
     page: &'a Page,
     find: &'a dyn Fn(&str) -> Option<Day>,
@@ -303,6 +288,12 @@ impl Texts<'_> {
 
     fn first_back(&self, blocks: std::ops::Range<usize>, most: usize) -> Option<Day> {
         blocks.rev().find_map(|block| (self.find)(self.short(block, most)?))
+    }
+
+    /// Whether a short block shows this day.
+    fn show(&self, wanted: Option<Day>) -> bool {
+        let shown = |block| self.short(block, 120).and_then(self.find);
+        wanted.is_some() && (0..self.page.blocks.len()).any(|block| shown(block) == wanted)
     }
 
     /// A day in an element that is named after one.
