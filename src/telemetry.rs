@@ -102,8 +102,9 @@ fn filter(level: Level) -> Targets {
         .with_target("deadpool", pool)
         // Where spans go must not be told of by spans, nor a collector that is away by each batch.
         .with_target("opentelemetry", LevelFilter::OFF)
-        // It tells whom it connects to with the password; what its sink meets is told by the sink.
+        // These tell whom they connect to with the password; what a sink meets is told by the sink.
         .with_target("async_nats", LevelFilter::OFF)
+        .with_target("hyper_util", LevelFilter::OFF)
         .with_target("feedmill", ours)
         .with_target(SPANS, LevelFilter::OFF)
 }
