@@ -3,6 +3,7 @@
 //! Machines are noisy, so figures are ratios or counts per CPU-second of this process. Nothing here
 //! is needed to build or test the product, and no benchmark is part of the tests.
 
+mod api;
 mod duplicates;
 mod extract;
 mod features;
@@ -38,6 +39,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
+    /// The API: lists of a store of a million rows under load, while the engine works
+    Api(api::Args),
     /// Near-duplicates: a made-up press with truth, brought into a store that knows many others
     #[command(alias = "dedup")]
     Duplicates(duplicates::Args),
@@ -75,6 +78,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = match &cli.bench {
+        Bench::Api(args) => runtime.block_on(api::run(args))?,
         Bench::Duplicates(args) => runtime.block_on(duplicates::run(args))?,
         Bench::Fetch(args) => runtime.block_on(fetch::run(args))?,
         Bench::Newsroom => {

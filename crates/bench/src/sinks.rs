@@ -171,7 +171,7 @@ async fn first_of_each(store: &dyn Store, words: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn entry(feed: &Task, text: &str) -> EntryFact {
+pub(crate) fn entry(feed: &Task, text: &str) -> EntryFact {
     let person = Person { name: Some("Ann Author".to_owned()), ..Person::default() };
     EntryFact {
         id: EntryId::of(feed.id, "1"),
@@ -197,7 +197,7 @@ fn entry(feed: &Task, text: &str) -> EntryFact {
     }
 }
 
-fn article(page: &Task, source: feedmill::model::SourceId, text: String) -> ArticleFact {
+pub(crate) fn article(page: &Task, source: feedmill::model::SourceId, text: String) -> ArticleFact {
     ArticleFact {
         id: ArticleId::of("https://press.example/story"),
         task: page.id,
