@@ -33,6 +33,14 @@ const COLUMNS = [
   { label: "Can be asked", class: "num", cell: (one) => due(one.next_at) },
 ];
 
+const OPTED_OUT = [
+  COLUMNS[0],
+  { label: "How", class: "fit", cell: (one) => one.kind === "taken_down" ? badge("taken down", "with all hosts below it, and what was read there", "bad") : badge("blocked", "it is not asked until somebody unblocks it", "bad") },
+  { label: "Since", class: "num", cell: (one) => when(one.since) },
+  { label: "By", cell: (one) => one.by ?? "" },
+  { label: "Why", cell: (one) => one.why ?? "" },
+];
+
 export function view({ root, signal, title, query }) {
   title("Hosts");
   const href = (one) => path`/hosts/${one.name}`;
@@ -44,6 +52,6 @@ export function view({ root, signal, title, query }) {
     ], query, list.show);
     return [bar.node, list.node];
   };
-  const optouts = () => table({ label: "Opt-outs", where: "/hosts/optouts", query: {}, columns: COLUMNS, signal, href, empty: nothing("Nobody has opted out.", "A host that is blocked without end stands here: it is never asked until somebody unblocks it.") }).node;
+  const optouts = () => table({ label: "Opt-outs", where: "/hosts/optouts", query: {}, columns: OPTED_OUT, signal, href, empty: nothing("Nobody has opted out.", "A host that is blocked without end or taken down stands here: it is never asked until somebody says otherwise.") }).node;
   put(root, heading("Hosts", { sub: "Whom we ask, and how gently" }), tabs("Lists", [{ name: "all", title: "All", make: all }, { name: "optouts", title: "Opt-outs", make: optouts }]));
 }
