@@ -18,6 +18,7 @@ mod frontier;
 mod guard;
 mod health;
 mod hosts;
+mod impatient;
 mod listing;
 mod memo;
 mod metafeeds;
@@ -26,6 +27,7 @@ mod server;
 mod sinks;
 mod sources;
 mod stats;
+mod takedowns;
 mod views;
 mod web;
 
@@ -38,6 +40,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::{self, AppError, Progress, Reload};
@@ -109,6 +112,9 @@ struct Inner {
     stop: CancellationToken,
     guard: guard::Guard,
     memo: stats::Memos,
+    looked: frontier::Looked,
+    /// What is worked out while nobody waits for it.
+    tasks: TaskTracker,
 }
 
 impl std::fmt::Debug for Api {
@@ -163,6 +169,8 @@ pub async fn listen(
         stop,
         guard: guard::Guard::new(&config.api, address),
         memo: stats::Memos::default(),
+        looked: frontier::Looked::default(),
+        tasks: TaskTracker::new(),
     }));
     Ok(Listening { api, listener })
 }
@@ -174,6 +182,13 @@ impl Listening {
         self.api.address
     }
 
+    /// The same as [`Listening::run`] where no engine in this process looks at the store for monitors.
+    pub async fn run_alone(self) {
+        let Inner { config, clock, store, progress, stop, .. } = &*self.api;
+        let gauges = app::gauges(config, clock, store, progress, stop.clone());
+        tokio::join!(self.run(), gauges);
+    }
+
     /// Answers until it is told to stop, and lets what is under way end.
     pub async fn run(self) {
         let Self { api, listener } = self;
@@ -181,6 +196,8 @@ impl Listening {
         let looking = look(api.clone());
         let serving = server::serve(listener, router, &api.config.api, api.stop.clone());
         tokio::join!(serving, looking);
+        api.tasks.close();
+        api.tasks.wait().await;
         api.store.close().await;
     }
 }
@@ -217,6 +234,7 @@ fn resources() -> OpenApiRouter<Api> {
         .merge(events::routes())
         .merge(sinks::routes())
         .merge(stats::routes())
+        .merge(takedowns::routes())
         .merge(admin::routes())
 }
 

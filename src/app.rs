@@ -209,15 +209,7 @@ pub async fn run_reloading(
     }
     let log = (config.clone(), Arc::clone(&store), clock.clone(), upkeep_stop.clone());
     upkeep.spawn(async move { deliver::keep_log(&log.0, log.1, log.2, log.3).await });
-    let sampler = sample::Sampler {
-        store: Arc::clone(&store),
-        progress: Arc::clone(&progress),
-        clock: clock.clone(),
-        dirs: dirs(config),
-        archive: config.archive_dir(),
-        messages: config.log.messages,
-    };
-    upkeep.spawn(sampler.keep(upkeep_stop.clone()));
+    upkeep.spawn(gauges(config, clock, &store, &progress, upkeep_stop.clone()));
     let keeper =
         keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;
     let keeping = keeper.keep(upkeep_stop.clone());
@@ -257,6 +249,25 @@ pub async fn run_reloading(
     drop(locks);
     ran?;
     Ok(progress.snapshot())
+}
+
+/// Keeps the gauges that come from the store and from disks true, until it is told to stop.
+pub fn gauges(
+    config: &Config,
+    clock: &Clock,
+    store: &Arc<dyn Store>,
+    progress: &Arc<Progress>,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let sampler = sample::Sampler {
+        store: Arc::clone(store),
+        progress: Arc::clone(progress),
+        clock: clock.clone(),
+        dirs: dirs(config),
+        archive: config.archive_dir(),
+        messages: config.log.messages,
+    };
+    sampler.keep(stop)
 }
 
 /// What serves leases, and what commits their outcomes.

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use super::Api;
 use super::asked::{Asked, At, Body, Lines, Nothing};
 use super::guard::Who;
-use super::listing::{Page, Wanted, cut, place, told};
+use super::listing::{Page, Part, cut, whole};
 use super::problem::Problem;
 use super::views::{AuditView, Time, TokenView};
 use crate::app::explain::{ExplainError, Explanation, explain};
@@ -127,33 +127,22 @@ async fn unset(
     }
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct Part {
-    /// 1 to 1000, 50 when nothing is said.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-}
-
 /// Lists what was changed through the API, and by whom, newest first
 #[utoipa::path(get, path = "/audit", tag = "admin", params(Part),
     responses((status = 200, body = Page<AuditView>)))]
 async fn audit(
     State(api): State<Api>,
     lines: Lines,
-    Asked(Part { limit, cursor }): Asked<Part>,
+    Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
-    let read = move |cursor: Option<String>, limit| {
+    let read = move |before, limit| {
         let api = api.clone();
         async move {
-            let before = place(cursor.as_deref())?;
             let rows = gate::audit(&*api.store, before, limit + 1).await?;
-            Ok(cut(rows, limit, |row: &AuditRow| told(row.id), AuditView::from))
+            Ok(cut(rows, limit, |row: &AuditRow| row.id, AuditView::from))
         }
     };
-    Wanted { lines, limit, cursor }.answer(read).await
+    part.wanted(lines).list(read).await
 }
 
 /// Lists who may use the API; tokens are made and revoked by `feedmill token`
@@ -163,14 +152,8 @@ async fn tokens(
     lines: Lines,
     _: Asked<Nothing>,
 ) -> Result<Response, Problem> {
-    let read = move |_, _| {
-        let api = api.clone();
-        async move {
-            let rows = gate::tokens(&*api.store).await?;
-            Ok(Page { items: rows.into_iter().map(TokenView::from).collect(), next: None })
-        }
-    };
-    Wanted { lines, limit: None, cursor: None }.answer(read).await
+    let rows = gate::tokens(&*api.store).await?;
+    Ok(whole(lines, rows.into_iter().map(TokenView::from).collect()))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

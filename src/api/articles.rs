@@ -12,12 +12,12 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Api;
 use super::asked::{Asked, At, Lines, Nothing};
 use super::entries::Since;
-use super::listing::{Page, Wanted, place, told};
+use super::listing::{Page, Wanted, whole};
 use super::problem::Problem;
 use super::views::{ArticleView, ReferenceView, RevisionView};
+use super::{Api, sources};
 use crate::app::shelf::Shelf;
 use crate::app::told::told_of;
 use crate::handle;
@@ -72,11 +72,8 @@ pub(super) struct ListArticles {
 
 impl ListArticles {
     /// What is asked, without its place. A name that nobody has is a mistake, not an empty list.
-    pub(super) async fn query(&self, store: &dyn Store) -> Result<ArticleQuery, Problem> {
-        let source = match &self.source {
-            Some(name) => Some(store.source(name).await?.0.id),
-            None => None,
-        };
+    pub(super) async fn query(&self, api: &Api) -> Result<ArticleQuery, Problem> {
+        let source = sources::named(api, self.source.as_deref()).await?;
         Ok(ArticleQuery {
             source,
             category: self.category.clone(),
@@ -108,16 +105,15 @@ async fn list(
 }
 
 async fn answer(api: Api, lines: Lines, asked: ListArticles) -> Result<Response, Problem> {
-    let query = asked.query(&*api.store).await?;
-    let read = move |cursor: Option<String>, limit| {
-        let (api, query) = (api.clone(), query.clone());
+    let query = asked.query(&api).await?;
+    let read = move |after, limit| {
+        let (api, query) = (api.clone(), ArticleQuery { after, limit, ..query.clone() });
         async move {
-            let query = ArticleQuery { after: place(cursor.as_deref())?, limit, ..query };
             let Found { items, next } = articles(&*api.store, &query).await?;
-            Ok(Page { items: items.into_iter().map(view).collect(), next: next.map(told) })
+            Ok((items.into_iter().map(view).collect(), next))
         }
     };
-    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.answer(read).await
+    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.list(read).await
 }
 
 /// The articles of a source.
@@ -272,14 +268,15 @@ async fn as_markdown(
         content_type = "application/problem+json", description = "There is no such article")))]
 async fn revisions(
     State(api): State<Api>,
+    lines: Lines,
     At(id): At<String>,
     _: Asked<Nothing>,
-) -> Result<Json<Page<RevisionView>>, Problem> {
+) -> Result<Response, Problem> {
     let forms = api.store.revisions(meant(&id, &*api.store)?).await?;
     if forms.is_empty() {
         return Err(Problem::not_found("unknown_article", "no article has this id or address"));
     }
-    Ok(Json(Page { items: forms.into_iter().map(RevisionView::from).collect(), next: None }))
+    Ok(whole(lines, forms.into_iter().map(RevisionView::from).collect()))
 }
 
 /// Shows a form that an article has had
@@ -312,9 +309,10 @@ async fn revision(
         content_type = "application/problem+json", description = "There is no such article")))]
 async fn duplicates(
     State(api): State<Api>,
+    lines: Lines,
     At(id): At<String>,
     _: Asked<Nothing>,
-) -> Result<Json<Page<ArticleView>>, Problem> {
+) -> Result<Response, Problem> {
     let rows = api.store.copies(meant(&id, &*api.store)?).await?;
     if rows.is_empty() {
         return Err(Problem::not_found("unknown_article", "no article has this id or address"));
@@ -325,7 +323,7 @@ async fn duplicates(
         let source = row.source.and_then(|id| sources.get(&id));
         ArticleView::of(row, source)
     });
-    Ok(Json(Page { items: items.collect(), next: None }))
+    Ok(whole(lines, items.collect()))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
+use super::listing::LINES;
 use super::problem::Problem;
 
 /// The body of a request has to arrive within this time.
@@ -203,7 +204,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Lines {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let accept = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-        Ok(Self(accept.is_some_and(|accept| accept.contains("application/x-ndjson"))))
+        Ok(Self(accept.is_some_and(|accept| accept.contains(LINES))))
     }
 }
 

@@ -8,12 +8,13 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Api;
 use super::asked::{Asked, At, Lines, Nothing};
-use super::listing::{Page, Wanted, place, told};
+use super::listing::{Page, Wanted};
 use super::problem::Problem;
 use super::views::EntryView;
+use super::{Api, sources};
 use crate::model::{EntryId, SourceId, TaskId, Ts, UrlHash};
+use crate::store::browse::Found;
 use crate::store::browse::entries::{EntryQuery, by_uid, entries};
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -68,10 +69,7 @@ async fn list(
 ) -> Result<Response, Problem> {
     let ListEntries { feed, source, since, until, limit, cursor } = asked;
     let feed = feed.map(|id| task_id("feed", &id)).transpose()?;
-    let source = match source {
-        Some(name) => Some(api.store.source(&name).await?.0.id),
-        None => None,
-    };
+    let source = sources::named(&api, source.as_deref()).await?;
     answer(api, lines, Since { since, until, limit, cursor }, feed, source).await
 }
 
@@ -90,16 +88,14 @@ pub(super) async fn answer(
 ) -> Result<Response, Problem> {
     let Since { since, until, limit, cursor } = asked;
     let query = EntryQuery { feed, source, since, until, ..EntryQuery::default() };
-    let read = move |cursor: Option<String>, limit| {
-        let (api, query) = (api.clone(), query.clone());
+    let read = move |after, limit| {
+        let (api, query) = (api.clone(), EntryQuery { after, limit, ..query.clone() });
         async move {
-            let query = EntryQuery { after: place(cursor.as_deref())?, limit, ..query };
-            let found = entries(&*api.store, &query).await?;
-            let items = found.items.into_iter().map(EntryView::from).collect();
-            Ok(Page { items, next: found.next.map(told) })
+            let Found { items, next } = entries(&*api.store, &query).await?;
+            Ok((items.into_iter().map(EntryView::from).collect(), next))
         }
     };
-    Wanted { lines, limit, cursor }.answer(read).await
+    Wanted { lines, limit, cursor }.list(read).await
 }
 
 /// Shows an entry by its id, or by the id that its feed gives it

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -18,13 +17,14 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Api;
 use super::asked::{Asked, Lines};
-use super::listing::{Page, Wanted, lines_of, place, told};
+use super::listing::{Page, Wanted, lines_of, place, whole, written};
 use super::problem::Problem;
 use super::views::EventView;
+use super::{Api, sources};
 use crate::db::DbError;
 use crate::model::{Event, EventKind, KindPattern, SourceId, Ts};
+use crate::store::browse::events;
 use crate::store::browse::sources::by_ids;
 use crate::store::{EventFilter, Store};
 
@@ -61,7 +61,7 @@ struct ListEvents {
 }
 
 async fn filter(
-    store: &dyn Store,
+    api: &Api,
     kinds: Option<&str>,
     source: Option<&str>,
 ) -> Result<EventFilter, Problem> {
@@ -71,10 +71,7 @@ async fn filter(
     });
     let patterns = patterns.collect::<Result<Vec<_>, _>>()?;
     let wanted = |kind: &&EventKind| patterns.iter().any(|pattern| pattern.fits(**kind));
-    let source = match source {
-        Some(name) => Some(store.source(name).await?.0.id),
-        None => None,
-    };
+    let source = sources::named(api, source).await?;
     let kinds = EventKind::ALL.iter().filter(wanted).copied().collect();
     Ok(EventFilter { kinds, source, ..EventFilter::default() })
 }
@@ -101,18 +98,16 @@ async fn list(
     lines: Lines,
     Asked(asked): Asked<ListEvents>,
 ) -> Result<Response, Problem> {
-    let mut filter = filter(&*api.store, asked.kinds.as_deref(), asked.source.as_deref()).await?;
-    filter.since = asked.since;
-    let after = asked.after.unwrap_or(0).max(0);
+    let filter = filter(&api, asked.kinds.as_deref(), asked.source.as_deref()).await?;
+    let mut after = asked.after.unwrap_or(0).max(0);
+    if let Some(since) = asked.since {
+        after = after.max(events::before(&*api.store, since).await?);
+    }
     if asked.latest == Some(true) {
         let limit = asked.limit.unwrap_or(50).clamp(1, 1_000);
-        let events = api.store.events(EventFilter { after, latest: true, limit, ..filter }).await?;
-        let items = viewed(&*api.store, events).await?;
-        if lines.0 {
-            let text = lines_of(&items).unwrap_or_default();
-            return Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], text).into_response());
-        }
-        return Ok(Json(Page { items, next: None }).into_response());
+        let found = api.store.events(EventFilter { after, latest: true, limit, ..filter }).await?;
+        let items = viewed(&*api.store, found).await?;
+        return Ok(whole(lines, items));
     }
     if asked.follow == Some(true) {
         if !lines.0 {
@@ -122,21 +117,17 @@ async fn list(
         let from = place::<i64>(asked.cursor.as_deref())?.unwrap_or(after);
         let text = |event: &EventView| lines_of(std::slice::from_ref(event)).unwrap_or_default();
         let body = Body::from_stream(following(api, filter, from, text, Bytes::from_static(b"\n")));
-        return Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response());
+        return Ok(written(body));
     }
-    let read = move |cursor: Option<String>, limit| {
-        let (api, filter) = (api.clone(), filter.clone());
+    let read = move |behind: Option<i64>, limit| {
+        let (api, after) = (api.clone(), behind.unwrap_or(after));
+        let wanted = EventFilter { after, limit, ..filter.clone() };
         async move {
-            let after = place::<i64>(cursor.as_deref())?.unwrap_or(after);
-            let mut events =
-                api.store.events(EventFilter { after, limit: limit + 1, ..filter }).await?;
-            let more = events.len() > limit;
-            events.truncate(limit);
-            let next = events.last().filter(|_| more).map(|event| told(event.seq));
-            Ok(Page { items: viewed(&*api.store, events).await?, next })
+            let (found, next) = events::events(&*api.store, &wanted).await?;
+            Ok((viewed(&*api.store, found).await?, next))
         }
     };
-    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.answer(read).await
+    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.list(read).await
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -162,7 +153,7 @@ async fn follow(
     headers: HeaderMap,
     Asked(asked): Asked<Follow>,
 ) -> Result<Response, Problem> {
-    let filter = filter(&*api.store, asked.kinds.as_deref(), asked.source.as_deref()).await?;
+    let filter = filter(&api, asked.kinds.as_deref(), asked.source.as_deref()).await?;
     let last = match headers.get("last-event-id") {
         Some(said) => {
             let place = said.to_str().ok().and_then(|said| said.trim().parse::<i64>().ok());

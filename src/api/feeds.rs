@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use super::asked::{Asked, At, Body, Lines, Nothing};
 use super::entries::Since;
-use super::listing::{Page, Wanted, cut, place, told};
+use super::listing::{Page, Wanted, cut};
 use super::problem::Problem;
 use super::stats::{Point, Series, step_for};
 use super::views::{Done, FeedView, Time};
@@ -75,22 +75,18 @@ async fn list(
     lines: Lines,
     Asked(asked): Asked<ListFeeds>,
 ) -> Result<Response, Problem> {
-    let sources = match &asked.source {
-        Some(name) => vec![api.store.source(name).await?.0.id],
-        None => vec![],
-    };
+    let sources = sources::named(&api, asked.source.as_deref()).await?.into_iter().collect();
     let ListFeeds { kind, health, q: search, limit, cursor, .. } = asked;
     let query = ChannelQuery { sources, kind, health, search, ..ChannelQuery::default() };
-    let read = move |cursor: Option<String>, limit| {
-        let (api, query) = (api.clone(), query.clone());
+    let read = move |after, limit| {
+        let query = ChannelQuery { after, limit: limit + 1, ..query.clone() };
+        let api = api.clone();
         async move {
-            let after = place(cursor.as_deref())?;
-            let query = ChannelQuery { after, limit: limit + 1, ..query };
             let found = channels(&*api.store, &query).await?;
-            Ok(cut(found, limit, |channel: &Channel| told(channel.place()), FeedView::from))
+            Ok(cut(found, limit, Channel::place, FeedView::from))
         }
     };
-    Wanted { lines, limit, cursor }.answer(read).await
+    Wanted { lines, limit, cursor }.list(read).await
 }
 
 async fn find(api: &Api, id: &str) -> Result<Channel, Problem> {

@@ -10,13 +10,12 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Api;
 use super::asked::{Asked, At, Lines, Nothing};
 use super::entries::task_id;
-use super::listing::{Page, Wanted, cut, place, told};
+use super::listing::{Page, Wanted, cut};
 use super::problem::Problem;
 use super::views::FetchView;
-use crate::app::hosts;
+use super::{Api, hosts, sources};
 use crate::archive::Stored;
 use crate::model::{FetchId, FetchRecord, Ts};
 use crate::store::FetchFilter;
@@ -58,30 +57,19 @@ async fn list(
     Asked(asked): Asked<ListFetches>,
 ) -> Result<Response, Problem> {
     let task = asked.task.map(|id| task_id("task", &id)).transpose()?;
-    let source = match &asked.source {
-        Some(name) => Some(api.store.source(name).await?.0.id),
-        None => None,
-    };
-    let host = match &asked.host {
-        Some(name) => {
-            let known = hosts::find(name, &*api.store).await?;
-            let unknown = || Problem::not_found("unknown_host", "no host has this name");
-            Some(known.ok_or_else(unknown)?.name)
-        }
-        None => None,
-    };
+    let source = sources::named(&api, asked.source.as_deref()).await?;
+    let host = hosts::named(&*api.store, asked.host.as_deref()).await?;
     let (since, until) = (asked.since, asked.until);
     let query = FetchQuery { task, source, host, since, until, ..FetchQuery::default() };
-    let read = move |cursor: Option<String>, limit| {
-        let (api, query) = (api.clone(), query.clone());
+    let read = move |after, limit| {
+        let query = FetchQuery { after, limit: limit + 1, ..query.clone() };
+        let api = api.clone();
         async move {
-            let query = FetchQuery { after: place(cursor.as_deref())?, limit: limit + 1, ..query };
             let found = fetches(&*api.store, &query).await?;
-            let behind = |fetch: &FetchRecord| told(fetch.id);
-            Ok(cut(found, limit, behind, |fetch| FetchView::from(&fetch)))
+            Ok(cut(found, limit, |fetch: &FetchRecord| fetch.id, |fetch| FetchView::from(&fetch)))
         }
     };
-    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.answer(read).await
+    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.list(read).await
 }
 
 async fn find(api: &Api, id: &str) -> Result<FetchRecord, Problem> {
@@ -169,7 +157,7 @@ async fn show(
 
 /// The body of an answer, exactly as it came
 #[utoipa::path(get, path = "/fetches/{id}/body", tag = "raw", params(("id" = String, Path,)),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream",
+    responses((status = 200, body = String, content_type = "application/octet-stream",
             description = "The bytes, whatever they are"),
         (status = 404, body = Problem, content_type = "application/problem+json",
             description = "There is no such request"),

@@ -1,6 +1,9 @@
 //! `/frontier`: the queue of addresses. Paths and parameters are also those of north-cloud's crawler.
 
+mod pages;
 mod submit;
+
+pub(super) use pages::Looked;
 
 use axum::Json;
 use axum::extract::State;
@@ -11,12 +14,11 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Api;
 use super::asked::{Asked, At, Body, Lines, Nothing};
-use super::listing::{Page, Wanted, cut, place, told};
+use super::listing::{Wanted, place, told};
 use super::problem::Problem;
 use super::views::{CountsView, TaskView, Time};
-use crate::app::hosts;
+use super::{Api, hosts};
 use crate::frontier::{Act, Counts, Cursor, Order, Share, Sort, TaskFilter};
 use crate::model::{Code, Kind, Origin, State as Stand, Task, TaskId};
 use crate::store::Store;
@@ -154,13 +156,7 @@ impl Which {
         if let Some(name) = &self.source {
             store.source(name).await?;
         }
-        let host = match &self.host {
-            Some(name) => {
-                let unknown = || Problem::not_found("unknown_host", "no host has this name");
-                Some(hosts::find(name, store).await?.ok_or_else(unknown)?.name)
-            }
-            None => None,
-        };
+        let host = hosts::named(store, self.host.as_deref()).await?;
         let ids = self.ids.iter().map(|id| {
             let message = "has something in it that is no id of an address";
             let bad =
@@ -185,13 +181,14 @@ impl Which {
     }
 
     fn is_anything(&self) -> bool {
+        // An empty text is in every address: nobody means that.
         let texts = [&self.host, &self.source, &self.search];
         !self.ids.is_empty()
             || !self.status.is_empty()
             || self.kind.is_some()
             || self.origin.is_some()
             || self.code.is_some()
-            || texts.iter().any(|text| text.is_some())
+            || texts.into_iter().flatten().any(|text| !text.is_empty())
     }
 }
 
@@ -242,26 +239,20 @@ async fn list(
         }
     }
     let total = match asked.count {
-        Some(true) => Some(api.store.count(filter.clone()).await?),
+        Some(true) => Some(pages::count(&api, &filter).await?),
         _ => None,
     };
-    let read = move |cursor: Option<String>, limit| {
-        let (api, filter) = (api.clone(), filter.clone());
-        async move {
-            let after = place(cursor.as_deref())?;
-            let order = filter.order;
-            let filter = TaskFilter { after, limit: limit + 1, ..filter };
-            let found = api.store.list(filter).await?;
-            let behind = |task: &Task| told(Cursor::behind(task, order));
-            Ok(cut(found, limit, behind, TaskView::from))
-        }
+    let read = move |after, limit| {
+        let (api, filter) = (api.clone(), TaskFilter { after, ..filter.clone() });
+        async move { pages::page(&api, filter, limit).await }
     };
     if let Some(total) = total.filter(|_| !lines.0) {
         let limit = asked.limit.unwrap_or(50).clamp(1, 1_000);
-        let Page { items, next } = read(asked.cursor, limit).await?;
+        let (items, next) = read(place(asked.cursor.as_deref())?, limit).await?;
+        let next = next.map(told);
         return Ok(Json(TaskPage { items, next, total: Some(total) }).into_response());
     }
-    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.answer(read).await
+    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.list(read).await
 }
 
 async fn numbered(
@@ -274,9 +265,8 @@ async fn numbered(
         return Err(Problem::parameter("offset", "must be at most 100000: use cursor"));
     }
     let limit = limit.unwrap_or(50).clamp(1, 1_000);
-    let total = api.store.count(filter.clone()).await?;
-    let found = api.store.list(TaskFilter { limit: offset + limit, ..filter }).await?;
-    let urls = found.into_iter().skip(offset).map(TaskView::from).collect();
+    let total = pages::count(api, &filter).await?;
+    let urls = pages::numbered(api, filter, offset, limit).await?;
     Ok(Json(Numbered { urls, total }).into_response())
 }
 
@@ -344,8 +334,9 @@ async fn stats(
     if top > 1_000 {
         return Err(Problem::parameter("top", "must be at most 1000"));
     }
-    let counted = async {
-        let store = &*api.store;
+    let of = api.clone();
+    let counted = async move {
+        let store = &*of.store;
         let (stats, sources) = (store.stats().await?, store.shares(Share::Source, top).await?);
         let hosts = store.shares(Share::Host, top).await?;
         let parts = |shares: Vec<(String, Counts)>| -> Vec<Part> {
@@ -372,7 +363,7 @@ async fn stats(
             total_dead: total.dead,
         })
     };
-    Ok(Json(api.memo.queue.get(top, counted).await?))
+    Ok(Json(api.memo.queue.get(&api.tasks, top, counted).await?))
 }
 
 async fn find(api: &Api, id: &str) -> Result<Task, Problem> {

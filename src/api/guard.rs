@@ -63,6 +63,7 @@ pub(super) fn access(method: &str, path: &str) -> Access {
     let looks = matches!(method, "GET" | "HEAD" | "OPTIONS");
     let admin = path == "/audit"
         || path == "/tokens"
+        || path.starts_with("/takedowns")
         || (!looks && (path == "/config" || path.starts_with("/config/")));
     match (admin, looks) {
         _ if OPEN.contains(&path) => Access::Everybody,
@@ -271,6 +272,8 @@ async fn let_in(api: &Api, visitor: &Visitor, mut request: Request, next: Next) 
         None => next.run(request).await,
     };
     if !looks {
+        // Whoever changed something wants to see it.
+        api.looked.forget();
         let done = AuditRow {
             id: 0,
             at: api.clock.now(),

@@ -1,5 +1,6 @@
 //! Whether it lives, whether it can work, and what it says about itself.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use axum::Json;
@@ -82,12 +83,17 @@ fn disk(api: &Api) -> Check {
     let wanted = api.config.retention.min_free.as_bytes();
     check(
         "disk",
-        match free_bytes(&api.config.data_dir) {
+        match free_bytes(kept_at(&api.config.data_dir)) {
             Ok(free) if free >= wanted => Ok(format!("{} MB are free", free / 1_000_000)),
             Ok(free) => Err(format!("only {} MB are free", free / 1_000_000)),
             Err(error) => Err(error.to_string()),
         },
     )
+}
+
+/// The directory, or the one in which it is going to be: beside PostgreSQL only engines make it.
+fn kept_at(dir: &Path) -> &Path {
+    dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."))
 }
 
 async fn engine(api: &Api) -> Check {

@@ -1,5 +1,7 @@
 //! `/hosts`: how fast hosts are asked, and which are not asked at all.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -10,13 +12,14 @@ use utoipa_axum::routes;
 
 use super::Api;
 use super::asked::{Asked, At, Body, Lines, Maybe, Nothing};
-use super::listing::{Page, Wanted, cut, place, told};
+use super::listing::{Page, Part, Stretch, Wanted, cut};
 use super::problem::Problem;
-use super::views::{FetchView, HostView, Time};
+use super::views::{FetchView, HostView, OptOutView, Time};
 use crate::app::hosts;
 use crate::config::Span;
 use crate::frontier::{FOREVER, HostFilter, HostPatch, HostState};
-use crate::model::Ts;
+use crate::model::{Scope, Takedown, Ts};
+use crate::store::Store;
 use crate::store::browse::fetches::{FetchQuery, fetches};
 use crate::store::browse::figures::days_of_host;
 
@@ -58,54 +61,75 @@ async fn list(
 ) -> Result<Response, Problem> {
     let ListHosts { q: search, blocked, limit, cursor } = asked;
     let filter = HostFilter { search, blocked: blocked.unwrap_or(false), ..HostFilter::default() };
-    answer(api, Wanted { lines, limit, cursor }, filter, false).await
-}
-
-async fn answer(
-    api: Api,
-    wanted: Wanted,
-    filter: HostFilter,
-    forever: bool,
-) -> Result<Response, Problem> {
-    let read = move |cursor: Option<String>, limit| {
-        let (api, filter) = (api.clone(), filter.clone());
+    let read = move |after, limit| {
+        let filter = HostFilter { after, limit: limit + 1, ..filter.clone() };
+        let api = api.clone();
         async move {
-            let after = place::<String>(cursor.as_deref())?;
-            let filter = HostFilter { after, limit: limit + 1, ..filter };
             let found = api.store.hosts(filter).await?;
-            let behind = |host: &HostState| told(&host.name);
-            let page = cut(found, limit, behind, |host| host);
-            let wanted = page.items.into_iter().filter(|host| !forever || is_forever(host));
-            Ok(Page { items: wanted.map(HostView::from).collect(), next: page.next })
+            Ok(cut(found, limit, |host: &HostState| host.name.clone(), HostView::from))
         }
     };
-    wanted.answer(read).await
+    Wanted { lines, limit, cursor }.list(read).await
+}
+
+/// Lists hosts that are not asked until an operator says otherwise: blocked without end, or taken down
+#[utoipa::path(get, path = "/hosts/optouts", tag = "hosts", params(Part),
+    responses((status = 200, body = Page<OptOutView>)))]
+async fn optouts(
+    State(api): State<Api>,
+    lines: Lines,
+    Asked(part): Asked<Part>,
+) -> Result<Response, Problem> {
+    let read = move |after: Option<String>, limit| {
+        let api = api.clone();
+        async move {
+            let refused = api.store.takedowns().await?.into_iter();
+            let refused = refused.filter(|one| one.scope == Scope::Host && one.lifted_at.is_none());
+            let (blocked, from) = (true, after.clone());
+            let filter =
+                HostFilter { blocked, after: from, limit: limit + 1, ..Default::default() };
+            let blocked = api.store.hosts(filter).await?;
+            Ok(merged(blocked, refused, after.as_deref(), limit))
+        }
+    };
+    part.wanted(lines).list(read).await
+}
+
+/// The next of two lists by name: hosts that are blocked, read with one more than wanted from a name on,
+/// and all that are taken down.
+fn merged(
+    blocked: Vec<HostState>,
+    refused: impl Iterator<Item = Takedown>,
+    after: Option<&str>,
+    limit: usize,
+) -> Stretch<OptOutView, String> {
+    // Nothing is known of names behind the last one that was read.
+    let (blocked, end) = cut(blocked, limit, |host| host.name.clone(), |host| host);
+    let forever = blocked.into_iter().filter(is_forever);
+    let mut all: BTreeMap<String, OptOutView> =
+        forever.map(|host| (host.name.clone(), OptOutView::blocked(host.name))).collect();
+    let within = |name: &str| {
+        after.is_none_or(|after| name > after) && end.as_deref().is_none_or(|end| name <= end)
+    };
+    let refused = refused.filter(|one| within(&one.target));
+    all.extend(refused.map(|one| (one.target.clone(), OptOutView::from(one))));
+    let (items, more) = cut(all.into_values().collect(), limit, |it| it.name.clone(), |it| it);
+    (items, more.or(end))
 }
 
 fn is_forever(host: &HostState) -> bool {
     host.blocked_until.is_some_and(|until| until >= FOREVER)
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct Part {
-    /// 1 to 1000, 50 when nothing is said.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-}
-
-/// Lists hosts that are not asked until an operator says otherwise
-#[utoipa::path(get, path = "/hosts/optouts", tag = "hosts", params(Part),
-    responses((status = 200, body = Page<HostView>)))]
-async fn optouts(
-    State(api): State<Api>,
-    lines: Lines,
-    Asked(Part { limit, cursor }): Asked<Part>,
-) -> Result<Response, Problem> {
-    let filter = HostFilter { blocked: true, ..HostFilter::default() };
-    answer(api, Wanted { lines, limit, cursor }, filter, true).await
+/// The host that is named, when one is. A name that nobody has is a mistake, not an empty list.
+pub(super) async fn named(
+    store: &dyn Store,
+    name: Option<&str>,
+) -> Result<Option<String>, Problem> {
+    match name {
+        Some(name) => Ok(Some(hosts::find(name, store).await?.ok_or_else(unknown)?.name)),
+        None => Ok(None),
+    }
 }
 
 fn unknown() -> Problem {

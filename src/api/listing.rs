@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::stream;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::asked::Lines;
 use super::problem::Problem;
@@ -23,6 +23,9 @@ const MOST: usize = 1_000;
 /// Items that are read at once while all are written out.
 const STRETCH: usize = 500;
 
+/// What a list is called that is written as lines.
+pub(super) const LINES: &str = "application/x-ndjson";
+
 /// A part of a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Page<T> {
@@ -31,6 +34,9 @@ pub(super) struct Page<T> {
     /// The `cursor` of the next part; null at the end.
     pub(super) next: Option<String>,
 }
+
+/// Items, and the place behind the last one when there are more.
+pub(super) type Stretch<T, P> = (Vec<T>, Option<P>);
 
 /// A place in a list as it is told. Whoever gets it need not know what is in it.
 #[expect(clippy::needless_pass_by_value, reason = "places are small, and made for this")]
@@ -48,16 +54,33 @@ pub(super) fn place<T: FromStr>(cursor: Option<&str>) -> Result<Option<T>, Probl
 }
 
 /// The first so many of what was read with one more than that.
-pub(super) fn cut<T, V>(
+pub(super) fn cut<T, V, P>(
     mut rows: Vec<T>,
     limit: usize,
-    place: impl Fn(&T) -> String,
+    place: impl Fn(&T) -> P,
     view: impl Fn(T) -> V,
-) -> Page<V> {
+) -> Stretch<V, P> {
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next = rows.last().filter(|_| more).map(place);
-    Page { items: rows.into_iter().map(view).collect(), next }
+    (rows.into_iter().map(view).collect(), next)
+}
+
+/// Which part of a list, where nothing else can be asked.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Part {
+    /// 1 to 1000, 50 when nothing is said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+}
+
+impl Part {
+    pub(super) fn wanted(self, lines: Lines) -> Wanted {
+        Wanted { lines, limit: self.limit, cursor: self.cursor }
+    }
 }
 
 /// Which part of a list is wanted, and how.
@@ -79,8 +102,25 @@ impl Wanted {
         }
     }
 
-    /// Answers with what `read` reads: a page, or all pages as lines.
-    pub(super) async fn answer<T, F, R>(self, read: F) -> Result<Response, Problem>
+    /// Answers with what `read` reads behind a place: a page, or all of the list as lines.
+    pub(super) async fn list<P, T, F, R>(self, read: F) -> Result<Response, Problem>
+    where
+        P: FromStr + ToString + 'static,
+        T: Serialize + Send + 'static,
+        F: Fn(Option<P>, usize) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Stretch<T, P>, Problem>> + Send + 'static,
+    {
+        let read = move |cursor: Option<String>, limit| {
+            let begun = place(cursor.as_deref()).map(|after| read(after, limit));
+            async move {
+                let (items, next) = begun?.await?;
+                Ok(Page { items, next: next.map(told) })
+            }
+        };
+        self.answer(read).await
+    }
+
+    async fn answer<T, F, R>(self, read: F) -> Result<Response, Problem>
     where
         T: Serialize + Send + 'static,
         F: Fn(Option<String>, usize) -> R + Send + Sync + 'static,
@@ -113,8 +153,20 @@ impl Wanted {
                 Ok::<_, std::io::Error>(Some((text, (next, left))))
             }
         });
-        let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
-        Ok((kind, Body::from_stream(lines)).into_response())
+        Ok(written(Body::from_stream(lines)))
+    }
+}
+
+/// Lines of JSON as an answer.
+pub(super) fn written(lines: impl IntoResponse) -> Response {
+    ([(header::CONTENT_TYPE, LINES)], lines).into_response()
+}
+
+/// Answers with a list that is never long enough for pages.
+pub(super) fn whole<T: Serialize>(lines: Lines, items: Vec<T>) -> Response {
+    match lines.0 {
+        true => written(lines_of(&items).unwrap_or_default()),
+        false => Json(Page { items, next: None }).into_response(),
     }
 }
 

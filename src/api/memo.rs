@@ -1,40 +1,189 @@
-//! An answer that is costly and may be a moment old.
+//! Answers that are costly and may be a moment old.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Mutex;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
-/// An answer is good for at least so long.
+/// An answer is usually good for at least so long.
 const LEAST: Duration = Duration::from_secs(5);
 /// And for so many times as long as it took: whoever asks again and again costs a twentieth at the most.
 const FACTOR: u32 = 20;
+/// Answers that are kept at the most.
+const KEPT: usize = 100;
 
-/// Answers by what was asked; one asker works, the others wait for it.
+/// Answers by what was asked. The first asker works and the others wait; once an answer is no longer good,
+/// it is told once more while somebody makes a new one, so that nobody waits again.
 #[derive(Debug)]
-pub(super) struct Memo<K, V>(Mutex<Vec<(K, Instant, V)>>);
+pub(super) struct Memo<K, V> {
+    least: Duration,
+    factor: u32,
+    kept: Arc<Mutex<Vec<Kept<K, V>>>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Kept<K, V> {
+    key: K,
+    value: V,
+    good_until: Instant,
+    /// What is older than this is told to nobody.
+    told_until: Instant,
+    renewing: bool,
+}
 
 impl<K, V> Default for Memo<K, V> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self::new(LEAST, FACTOR)
     }
 }
 
-impl<K: PartialEq, V: Clone> Memo<K, V> {
-    pub(super) async fn get<E>(
-        &self,
-        key: K,
-        work: impl Future<Output = Result<V, E>>,
-    ) -> Result<V, E> {
-        let mut kept = self.0.lock().await;
-        let began = Instant::now();
-        kept.retain(|(_, until, _)| *until > began);
-        if let Some((_, _, value)) = kept.iter().find(|(known, _, _)| *known == key) {
-            return Ok(value.clone());
+impl<K, V> Memo<K, V> {
+    /// Answers that are good for at least so long, and for so many times as long as they took.
+    pub(super) fn new(least: Duration, factor: u32) -> Self {
+        Self { least, factor, kept: Arc::default(), turn: tokio::sync::Mutex::default() }
+    }
+}
+
+/// What is known of an answer.
+enum Known<V> {
+    Good(V),
+    /// It is told once more, and whoever heard of it first makes a new one.
+    Old(V),
+    Nothing,
+}
+
+impl<K, V> Memo<K, V>
+where
+    K: Clone + PartialEq + Send + 'static,
+    V: Clone + Send + 'static,
+{
+    pub(super) async fn get<E, F>(&self, tasks: &TaskTracker, key: K, work: F) -> Result<V, E>
+    where
+        E: std::fmt::Display + Send,
+        F: Future<Output = Result<V, E>> + Send + 'static,
+    {
+        let mut known = look(&self.kept, &key);
+        let turn = match known {
+            Known::Nothing => {
+                let turn = self.turn.lock().await;
+                known = look(&self.kept, &key);
+                Some(turn)
+            }
+            _ => None,
+        };
+        match known {
+            Known::Good(value) => Ok(value),
+            Known::Old(value) => {
+                drop(turn);
+                let (kept, terms) = (Arc::clone(&self.kept), (self.least, self.factor));
+                tasks.spawn(async move {
+                    let began = Instant::now();
+                    match work.await {
+                        Ok(value) => keep(&kept, key, value, good_for(began.elapsed(), terms)),
+                        Err(error) => {
+                            tracing::debug!(%error, "figures could not be had");
+                            give_up(&kept, &key);
+                        }
+                    }
+                });
+                Ok(value)
+            }
+            Known::Nothing => {
+                let began = Instant::now();
+                let value = work.await?;
+                let good = good_for(began.elapsed(), (self.least, self.factor));
+                keep(&self.kept, key, value.clone(), good);
+                Ok(value)
+            }
         }
-        let value = work.await?;
-        let until = Instant::now() + LEAST.max(began.elapsed() * FACTOR);
-        kept.push((key, until, value.clone()));
-        Ok(value)
+    }
+
+    /// What was asked for an answer like this, while that may still be told.
+    pub(super) fn key_where(&self, fits: impl Fn(&K, &V) -> bool) -> Option<K> {
+        let (kept, now) = (locked(&self.kept), Instant::now());
+        let mut told = kept.iter().filter(|one| one.told_until > now);
+        told.find(|one| fits(&one.key, &one.value)).map(|one| one.key.clone())
+    }
+
+    /// Forgets all answers: something was changed.
+    pub(super) fn forget(&self) {
+        locked(&self.kept).clear();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn look<K: PartialEq, V: Clone>(kept: &Mutex<Vec<Kept<K, V>>>, key: &K) -> Known<V> {
+    let (mut kept, now) = (locked(kept), Instant::now());
+    kept.retain(|one| one.told_until > now);
+    match kept.iter_mut().find(|one| one.key == *key) {
+        None => Known::Nothing,
+        Some(one) if one.good_until > now || one.renewing => Known::Good(one.value.clone()),
+        Some(one) => {
+            one.renewing = true;
+            Known::Old(one.value.clone())
+        }
+    }
+}
+
+/// How long an answer is good that took so long.
+fn good_for(took: Duration, (least, factor): (Duration, u32)) -> Duration {
+    least.max(took * factor)
+}
+
+fn keep<K: PartialEq, V>(kept: &Mutex<Vec<Kept<K, V>>>, key: K, value: V, good: Duration) {
+    let (good_until, told_until) = (Instant::now() + good, Instant::now() + 2 * good);
+    let mut kept = locked(kept);
+    kept.retain(|one| one.key != key);
+    if kept.len() >= KEPT {
+        kept.remove(0);
+    }
+    kept.push(Kept { key, value, good_until, told_until, renewing: false });
+}
+
+fn give_up<K: PartialEq, V>(kept: &Mutex<Vec<Kept<K, V>>>, key: &K) {
+    if let Some(one) = locked(kept).iter_mut().find(|one| one.key == *key) {
+        one.renewing = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn ask(memo: &Memo<u8, u32>, tasks: &TaskTracker, answer: u32) -> u32 {
+        let work = async move { Ok::<_, std::io::Error>(answer) };
+        let told = memo.get(tasks, 1, work).await.unwrap();
+        // Whatever was begun is done before anybody asks again.
+        tasks.close();
+        tasks.wait().await;
+        tasks.reopen();
+        told
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_old_answer_is_told_once_more_and_a_very_old_one_never() {
+        let (memo, tasks) = (Memo::default(), TaskTracker::new());
+        assert_eq!(ask(&memo, &tasks, 1).await, 1);
+        assert_eq!(ask(&memo, &tasks, 2).await, 1);
+        tokio::time::advance(LEAST + Duration::from_secs(1)).await;
+        assert_eq!(ask(&memo, &tasks, 3).await, 1);
+        assert_eq!(ask(&memo, &tasks, 4).await, 3);
+        tokio::time::advance(3 * LEAST).await;
+        assert_eq!(ask(&memo, &tasks, 5).await, 5);
+        memo.forget();
+        assert_eq!(ask(&memo, &tasks, 6).await, 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_no_answer() {
+        let (memo, tasks) = (Memo::<u8, u32>::default(), TaskTracker::new());
+        let fails = async { Err(std::io::Error::other("no")) };
+        assert!(memo.get(&tasks, 1, fails).await.is_err());
+        assert_eq!(ask(&memo, &tasks, 2).await, 2);
     }
 }

@@ -136,7 +136,7 @@ async fn sheet(
     };
     let bad = |_| Problem::parameter("cursor", "is no place in this list");
     let after = at.map(str::parse::<Place>).transpose().map_err(bad)?;
-    let query = asked.query(&*api.store).await?;
+    let query = asked.query(api).await?;
     let found = articles(&*api.store, &ArticleQuery { after, backwards, limit, ..query }).await?;
     let (items, more) = (found.items, found.next);
     let behind = items.last().map(|item| item.place);

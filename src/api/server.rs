@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
 use super::guard::Peer;
+use super::impatient::Impatient;
 use crate::config;
 
 /// The head of a request has to arrive within this time, also on a connection that is kept.
@@ -27,6 +28,8 @@ const HEAD: Duration = Duration::from_secs(10);
 const LINES: usize = 100;
 /// Bytes of the head of a request.
 const BYTES: usize = 64 << 10;
+/// Whoever reads nothing of an answer for so long is put out.
+const UNREAD: Duration = Duration::from_secs(60);
 /// What is under way gets this long when the server stops.
 const LAST: Duration = Duration::from_secs(5);
 /// After a connection could not be taken.
@@ -81,7 +84,7 @@ async fn connection(stream: TcpStream, peer: Peer, router: Router, stop: Cancell
         .header_read_timeout(HEAD)
         .max_headers(LINES)
         .max_buf_size(BYTES)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(Impatient::new(stream, UNREAD)), answer);
     tokio::pin!(connection);
     let done = tokio::select! {
         done = connection.as_mut() => done,

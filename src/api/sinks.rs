@@ -7,13 +7,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Api;
 use super::asked::{Asked, At, Body, Lines, Maybe, Nothing};
-use super::listing::{Page, Wanted, cut, place, told};
+use super::listing::{Page, Part, cut, whole};
 use super::problem::Problem;
 use super::views::{LetterView, SinkView};
 use crate::app::sinks::{SinkStanding, key, sinks, wish};
@@ -40,14 +40,8 @@ async fn list(
     lines: Lines,
     _: Asked<Nothing>,
 ) -> Result<Response, Problem> {
-    let read = move |_, _| {
-        let api = api.clone();
-        async move {
-            let all = sinks(&*api.store, &api.config, api.clock.now()).await?;
-            Ok(Page { items: all.into_iter().map(SinkView::from).collect(), next: None })
-        }
-    };
-    Wanted { lines, limit: None, cursor: None }.answer(read).await
+    let all = sinks(&*api.store, &api.config, api.clock.now()).await?;
+    Ok(whole(lines, all.into_iter().map(SinkView::from).collect()))
 }
 
 fn unknown() -> Problem {
@@ -210,37 +204,27 @@ async fn test(
     Ok(Json(Fine { ok: true, target }))
 }
 
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct Letters {
-    /// 1 to 1000, 50 when nothing is said.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-    /// The `next` of the page before.
-    cursor: Option<String>,
-}
-
 /// Lists events that a sink's target would not have
 #[utoipa::path(get, path = "/sinks/{name}/dead_letters", tag = "sinks",
-    params(("name" = String, Path,), Letters),
+    params(("name" = String, Path,), Part),
     responses((status = 200, body = Page<LetterView>), (status = 404, body = Problem,
         content_type = "application/problem+json", description = "There is no such sink")))]
 async fn dead_letters(
     State(api): State<Api>,
     lines: Lines,
     At(name): At<String>,
-    Asked(asked): Asked<Letters>,
+    Asked(part): Asked<Part>,
 ) -> Result<Response, Problem> {
     let key = known(&api, &name).await?;
-    let read = move |cursor: Option<String>, limit| {
+    let read = move |after: Option<i64>, limit| {
         let (api, key) = (api.clone(), key.clone());
         async move {
-            let after = place::<i64>(cursor.as_deref())?.unwrap_or(0);
+            let after = after.unwrap_or(0);
             let found = api.store.dead_letters(&key, after, false, limit + 1).await?;
-            Ok(cut(found, limit, |letter: &DeadLetter| told(letter.seq), LetterView::from))
+            Ok(cut(found, limit, |letter: &DeadLetter| letter.seq, LetterView::from))
         }
     };
-    Wanted { lines, limit: asked.limit, cursor: asked.cursor }.answer(read).await
+    part.wanted(lines).list(read).await
 }
 
 /// Gives up the place of a sink that is no longer configured, so that the log need not be kept for it

@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 pub(super) use edit::again;
 
 use super::asked::{Asked, At, Lines, Nothing};
-use super::listing::{Page, Wanted, cut, place, told};
+use super::listing::{Page, Wanted, cut};
 use super::problem::Problem;
 use super::views::{DiscoveryView, FeedView, SourceView, word};
 use super::{Api, articles, entries};
@@ -98,31 +98,37 @@ async fn list(
 ) -> Result<Response, Problem> {
     let query = asked.query()?;
     let wanted = Wanted { lines, limit: asked.limit, cursor: asked.cursor };
-    let read = move |cursor: Option<String>, limit| {
-        let (api, query) = (api.clone(), query.clone());
+    let read = move |after, limit| {
+        let query = SourceQuery { after, limit: limit + 1, ..query.clone() };
+        let api = api.clone();
         async move {
-            let after = place::<String>(cursor.as_deref())?;
-            let query = SourceQuery { after, limit: limit + 1, ..query };
             let found = sources(&*api.store, &query).await?;
-            let by_age = query.by_age;
-            let behind = |source: &Source| match by_age {
-                true => told(source.id.0),
-                false => told(&source.spec.name),
+            let behind = |source: &Source| match query.by_age {
+                true => source.id.0.to_string(),
+                false => source.spec.name.clone(),
             };
-            let Page { items: shown, next } = cut(found, limit, behind, |source| source);
+            let (shown, next) = cut(found, limit, behind, |source| source);
             let (own, searches) = around(&*api.store, &shown).await?;
             let items = shown.iter().map(|source| {
                 let own = own.get(&source.id).map_or(&[][..], Vec::as_slice);
                 SourceView::of(source, own, searches.get(&source.id))
             });
-            Ok(Page { items: items.collect(), next })
+            Ok((items.collect(), next))
         }
     };
-    wanted.answer(read).await
+    wanted.list(read).await
 }
 
 type Own = HashMap<SourceId, Vec<Channel>>;
 type Searches = HashMap<SourceId, Discovery>;
+
+/// The source that is named, when one is. A name that nobody has is a mistake, not an empty list.
+pub(super) async fn named(api: &Api, name: Option<&str>) -> Result<Option<SourceId>, Problem> {
+    match name {
+        Some(name) => Ok(Some(api.store.source(name).await?.0.id)),
+        None => Ok(None),
+    }
+}
 
 /// The channels of sources, and the searches of those that have none.
 async fn around(store: &dyn Store, of: &[Source]) -> Result<(Own, Searches), DbError> {
@@ -216,8 +222,9 @@ pub(super) struct Standings {
 #[utoipa::path(get, path = "/sources/standings", tag = "sources",
     responses((status = 200, body = Standings)))]
 async fn standings(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Standings>, Problem> {
-    let counted = async {
-        let store = &*api.store;
+    let of = api.clone();
+    let counted = async move {
+        let store = &*of.store;
         let (sources, channels) = (store.sources().await?, store.channels().await?);
         let mut own: HashMap<SourceId, Vec<_>> = HashMap::new();
         for channel in &channels {
@@ -231,7 +238,7 @@ async fn standings(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Sta
         }
         Ok::<_, DbError>(Standings { sources: sources.len(), counts })
     };
-    Ok(Json(api.memo.standings.get((), counted).await?))
+    Ok(Json(api.memo.standings.get(&api.tasks, (), counted).await?))
 }
 
 /// Lists the entries of a source's feeds, newest first

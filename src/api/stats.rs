@@ -110,8 +110,9 @@ fn share(part: u64, all: u64, of_none: f64) -> f64 {
 /// Tells how things are
 #[utoipa::path(get, path = "/stats", tag = "stats", responses((status = 200, body = Stats)))]
 async fn stats(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Stats>, Problem> {
-    let counted = async {
-        let (store, now) = (&*api.store, api.clock.now());
+    let asked = api.clone();
+    let counted = async move {
+        let (store, now) = (&*asked.store, asked.clock.now());
         let from = Ts::from_ms(now.ms() - DAY_MS);
         let totals = store.totals().await?;
         let span = Span { from, until: now, step_ms: DAY_MS, task: None };
@@ -144,13 +145,13 @@ async fn stats(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Stats>,
             freshness: Freshness { p50_s, p90_s },
             budget: BudgetView {
                 requests_day: demand.made,
-                limit_day: api.config.schedule.budget.per_day(),
+                limit_day: asked.config.schedule.budget.per_day(),
                 price: demand.price.map(|price| price.value),
             },
             saved_bytes_day: saved_bytes(store, from).await?,
         })
     };
-    Ok(Json(api.memo.stats.get((), counted).await?))
+    Ok(Json(api.memo.stats.get(&api.tasks, (), counted).await?))
 }
 
 /// What was done in a stretch of time.
@@ -232,29 +233,40 @@ async fn over_time(
     Asked(asked): Asked<AskSeries>,
 ) -> Result<Json<Series>, Problem> {
     let hours = hours(asked.hours)?;
-    let counted = async {
-        let (from, until, step_ms) = step_for(hours, api.clock.now());
+    let of = api.clone();
+    let counted = async move {
+        let (from, until, step_ms) = step_for(hours, of.clock.now());
         let span = Span { from, until, step_ms, task: None };
-        let stretches = series(&*api.store, span).await?;
+        let stretches = series(&*of.store, span).await?;
         let unchanged: u64 = stretches.iter().map(|part| part.not_modified).sum();
-        let saved = saved_bytes(&*api.store, from).await? / unchanged.max(1);
+        let saved = saved_bytes(&*of.store, from).await? / unchanged.max(1);
         let points = Point::all(&stretches, span, saved);
         Ok::<_, DbError>(Series { from: Time(from), bucket_ms: step_ms, points })
     };
-    Ok(Json(api.memo.series.get(hours, counted).await?))
+    Ok(Json(api.memo.series.get(&api.tasks, hours, counted).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct AskTop {
     /// feeds (by new entries), codes or hosts (of requests that failed).
-    by: String,
+    #[param(inline)]
+    by: By,
     /// How many hours back, 1 to 2160; 24 when nothing is said.
     #[param(minimum = 1, maximum = 2160)]
     hours: Option<i64>,
     /// 1 to 100, 10 when nothing is said.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
+}
+
+/// What is ranked.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum By {
+    Feeds,
+    Codes,
+    Hosts,
 }
 
 /// Something there is much of.
@@ -278,24 +290,24 @@ async fn ranking(
     State(api): State<Api>,
     Asked(asked): Asked<AskTop>,
 ) -> Result<Json<Ranking>, Problem> {
-    let by = match asked.by.as_str() {
-        "feeds" => Top::Feeds,
-        "codes" => Top::Codes,
-        "hosts" => Top::Hosts,
-        _ => return Err(Problem::parameter("by", "is feeds, codes or hosts")),
+    let by = match asked.by {
+        By::Feeds => Top::Feeds,
+        By::Codes => Top::Codes,
+        By::Hosts => Top::Hosts,
     };
     let (hours, limit) = (hours(asked.hours)?, asked.limit.unwrap_or(10));
     if !(1..=100).contains(&limit) {
         return Err(Problem::parameter("limit", "must be from 1 to 100"));
     }
-    let counted = async {
-        let from = Ts::from_ms((api.clock.now().ms() - hours * HOUR_MS).max(0));
-        let items = top(&*api.store, by, from, limit).await?;
+    let of = api.clone();
+    let counted = async move {
+        let from = Ts::from_ms((of.clock.now().ms() - hours * HOUR_MS).max(0));
+        let items = top(&*of.store, by, from, limit).await?;
         let items = items.into_iter();
         let items = items.map(|it| Ranked { name: it.name, id: it.id, count: it.count });
         Ok::<_, DbError>(Ranking { items: items.collect() })
     };
-    Ok(Json(api.memo.top.get((by, hours, limit), counted).await?))
+    Ok(Json(api.memo.top.get(&api.tasks, (by, hours, limit), counted).await?))
 }
 
 #[cfg(test)]

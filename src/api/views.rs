@@ -14,7 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::app::sinks::SinkStanding;
 use crate::frontier::{Counts, FOREVER, HostState};
-use crate::model::{Event, Task, Ts};
+use crate::model::{Event, Takedown, Task, Ts};
 use crate::store::gate::{AuditRow, TokenRow};
 use crate::store::outbox::DeadLetter;
 
@@ -201,6 +201,77 @@ impl From<HostState> for HostView {
             created_at: Time(host.created_at),
             robots: robots.collect(),
             name: host.name,
+        }
+    }
+}
+
+/// A host that is not asked until an operator says otherwise.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = OptOut)]
+pub(super) struct OptOutView {
+    pub(super) name: String,
+    /// blocked (this host alone), or `taken_down` (with those below it, and with what was read there).
+    kind: String,
+    /// Since when, who wanted it and why, of what was taken down.
+    since: Option<Time>,
+    by: Option<String>,
+    why: Option<String>,
+}
+
+impl OptOutView {
+    pub(super) fn blocked(name: String) -> Self {
+        Self { name, kind: "blocked".to_owned(), since: None, by: None, why: None }
+    }
+}
+
+impl From<Takedown> for OptOutView {
+    fn from(takedown: Takedown) -> Self {
+        let Takedown { target, at, by, why, .. } = takedown;
+        let kind = "taken_down".to_owned();
+        Self { name: target, kind, since: Some(Time(at)), by: Some(by), why: Some(why) }
+    }
+}
+
+/// What was taken back for good.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Takedown)]
+pub(super) struct TakedownView {
+    /// address, host or source.
+    scope: String,
+    /// The normalised address, the host, or the source's id.
+    target: String,
+    /// The same as people know it.
+    name: String,
+    /// Who wanted it, and why.
+    by: String,
+    why: String,
+    at: Time,
+    /// How much went.
+    articles: u64,
+    entries: u64,
+    records: u64,
+    /// When nothing was left to be taken.
+    done_at: Option<Time>,
+    /// Since when it is no longer refused, and who wanted that.
+    lifted_at: Option<Time>,
+    lifted_by: Option<String>,
+}
+
+impl From<Takedown> for TakedownView {
+    fn from(it: Takedown) -> Self {
+        Self {
+            scope: it.scope.to_string(),
+            target: it.target,
+            name: it.name,
+            by: it.by,
+            why: it.why,
+            at: Time(it.at),
+            articles: it.articles,
+            entries: it.entries,
+            records: it.records,
+            done_at: time(it.done_at),
+            lifted_at: time(it.lifted_at),
+            lifted_by: it.lifted_by,
         }
     }
 }

@@ -41,6 +41,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         None => None,
     };
     let filter = EventFilter {
+        within: None,
         after: args.after.unwrap_or(0),
         since: args.since.map(|since| since.from(context.clock.now())),
         kinds: args.kind.clone(),

@@ -165,7 +165,7 @@ impl<'a> Engine<'a> {
     async fn serve(&self, api: Option<Listening>, stop: CancellationToken) -> Result<(), Failure> {
         let Some(api) = api else { return Ok(()) };
         let mut signals = Signals::listen()?;
-        let serving = api.run();
+        let serving = api.run_alone();
         tokio::pin!(serving);
         loop {
             tokio::select! {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::Share;
-use crate::db::statement::{Dialect, Terms};
+use crate::db::statement::{Dialect, Statement, Terms};
 use crate::model::{Code, Kind, Origin, State, Status, Task, TaskId, Ts, named};
 
 named! {
@@ -59,13 +59,25 @@ impl Cursor {
     #[must_use]
     pub fn behind(task: &Task, order: Order) -> Self {
         let key = match order.sort {
-            Sort::Id => task.id.0,
+            Sort::Id | Sort::Discovered => task.id.0,
             Sort::Due => task.next_fetch_at.ms(),
             Sort::Priority => i64::from(task.priority),
-            Sort::Discovered => task.discovered_at.ms(),
             Sort::Fetched => task.last_fetched_at.map_or(0, Ts::ms),
         };
         Self { order, key, id: task.id.0 }
+    }
+
+    /// Whether it comes before another place of the same order.
+    #[must_use]
+    pub fn is_before(&self, other: &Self) -> bool {
+        let (one, two) = ((self.key, self.id), (other.key, other.id));
+        if self.order.descending { one > two } else { one < two }
+    }
+
+    /// The task that it is behind.
+    #[must_use]
+    pub const fn task(&self) -> TaskId {
+        TaskId(self.id)
     }
 
     /// The place behind a row, in the order of rows.
@@ -101,7 +113,7 @@ impl FromStr for Cursor {
 }
 
 /// Which tasks, and which part of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskFilter {
     /// One of these, when there are any.
     pub ids: Vec<TaskId>,
@@ -131,12 +143,14 @@ pub struct TaskFilter {
     pub limit: usize,
 }
 
-/// Whether a task of `task t` is under way.
-pub(super) const LEASED: &str =
-    "EXISTS(SELECT 1 FROM host l WHERE l.queue_id = t.host_id AND l.lease_task = t.id)";
+/// Whether a task of `task t` is under way. Leases are few: they are looked up once, not for each task.
+pub(super) const LEASED: &str = "(t.host_id, t.id) IN (SELECT l.queue_id, l.lease_task FROM host l
+    WHERE l.lease_id IS NOT NULL AND l.lease_task IS NOT NULL)";
 
 /// What conditions speak about.
 pub(super) const FILTERED: &str = "task t LEFT JOIN fetch_state f ON f.task_id = t.id";
+/// The same where nothing is asked about the last outcome.
+const BARE: &str = "task t";
 
 fn stands(state: State) -> String {
     let (status, more) = match state {
@@ -155,7 +169,8 @@ impl TaskFilter {
     pub(super) fn terms(&self, dialect: Dialect) -> Terms {
         let mut terms = Terms::new(dialect);
         // The row that keeps the highest number taken is no task.
-        terms.add("t.host_id <> 0");
+        // The sign keeps an index out of it that would lead along hosts.
+        terms.add("+t.host_id <> 0");
         if !self.ids.is_empty() {
             let ids: Vec<_> = self.ids.iter().map(|id| id.0.to_string()).collect();
             terms.add(format!("t.id IN ({})", ids.join(", ")));
@@ -169,6 +184,10 @@ impl TaskFilter {
             ("t.origin", self.origin.map(Origin::number)),
             ("f.last_error", self.code.map(Code::number)),
         ];
+        if let Some(lane) = self.kind.map(Kind::lane) {
+            // An index knows the few that are polled.
+            terms.add(format!("t.lane = {}", lane.number()));
+        }
         for (column, number) in numbers {
             if let Some(number) = number {
                 terms.add(format!("{column} = {number}"));
@@ -187,7 +206,7 @@ impl TaskFilter {
         if let Some(source) = &self.source {
             let source = terms.text(source);
             terms.add(format!(
-                "t.source_id = (SELECT id FROM source WHERE {source} IN (uuid, name) LIMIT 1)"
+                "t.source_id = (SELECT id FROM source WHERE uuid = {source} OR name = {source} LIMIT 1)"
             ));
         }
         if let Some(before) = self.before {
@@ -200,13 +219,49 @@ impl TaskFilter {
         terms
     }
 
+    /// A statement for the places of the tasks alone, from the filter's place on: key and id.
+    pub(crate) fn places(&self, dialect: Dialect) -> Statement {
+        let terms = self.terms_from_here(dialect);
+        let key = column(self.order.sort);
+        let sql = format!(
+            "SELECT {key}, t.id FROM {} WHERE {} {}",
+            self.tables(),
+            terms.sql(),
+            self.tail()
+        );
+        terms.statement(sql)
+    }
+
+    /// What has to be read to tell which tasks are meant.
+    pub(super) const fn tables(&self) -> &'static str {
+        if self.code.is_some() { FILTERED } else { BARE }
+    }
+
+    /// A place from what that statement answers with.
+    pub(crate) fn place(&self, key: i64, id: i64) -> Cursor {
+        Cursor { order: self.order, key, id }
+    }
+
+    /// Whether an index leads to the tasks in their order: few are looked at in vain.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        let Self { ids, states, kind, host, hash, source, origin, code, search, before, .. } = self;
+        let free = states.is_empty()
+            && host.is_none()
+            && source.is_none()
+            && search.is_none()
+            && (kind.is_none() && origin.is_none() && code.is_none() && before.is_none());
+        let in_order = matches!(self.order.sort, Sort::Id | Sort::Discovered);
+        (free && in_order) || !ids.is_empty() || hash.is_some() || *states == [State::Fetching]
+    }
+
     /// The same from the filter's place on.
     pub(super) fn terms_from_here(&self, dialect: Dialect) -> Terms {
         let mut terms = self.terms(dialect);
         let Some(after) = &self.after else { return terms };
         let (beyond, id) = (if self.order.descending { '<' } else { '>' }, terms.int(after.id));
         match self.order.sort {
-            Sort::Id => terms.add(format!("t.id {beyond} {id}")),
+            Sort::Id | Sort::Discovered => terms.add(format!("t.id {beyond} {id}")),
             sort => {
                 let key = terms.int(after.key);
                 terms.add(format!("({}, t.id) {beyond} ({key}, {id})", column(sort)));
@@ -220,7 +275,7 @@ impl TaskFilter {
         let direction = if self.order.descending { "DESC" } else { "ASC" };
         let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
         match self.order.sort {
-            Sort::Id => format!("ORDER BY t.id {direction} LIMIT {limit}"),
+            Sort::Id | Sort::Discovered => format!("ORDER BY t.id {direction} LIMIT {limit}"),
             sort => {
                 let key = column(sort);
                 format!("ORDER BY {key} {direction}, t.id {direction} LIMIT {limit}")
@@ -231,10 +286,10 @@ impl TaskFilter {
 
 const fn column(sort: Sort) -> &'static str {
     match sort {
-        Sort::Id => "t.id",
+        // Numbers are given in the order in which we hear of addresses.
+        Sort::Id | Sort::Discovered => "t.id",
         Sort::Due => "t.due",
         Sort::Priority => "t.prio",
-        Sort::Discovered => "t.discovered_at",
         Sort::Fetched => {
             "coalesce(CASE WHEN t.fetch_count > 0 OR t.status IN (1, 2) THEN t.fetched_at END, 0)"
         }

@@ -5,8 +5,10 @@
 
 pub mod articles;
 pub mod entries;
+pub mod events;
 pub mod fetches;
 pub mod figures;
+pub mod places;
 pub mod sources;
 pub mod tasks;
 

@@ -7,6 +7,8 @@ use crate::model::{EventKind, SourceId, Ts};
 pub struct EventFilter {
     /// After this place.
     pub after: i64,
+    /// No further than so many places behind it.
+    pub within: Option<i64>,
     /// Committed at or after this time.
     pub since: Option<Ts>,
     /// Of one of these kinds, when there are any.
@@ -25,6 +27,9 @@ impl EventFilter {
         let mut sql = format!(
             "SELECT seq, at, kind, subject, source_id, payload FROM event WHERE seq > {after}"
         );
+        if let Some(within) = self.within {
+            sql.push_str(&format!(" AND seq <= {after} + {within}"));
+        }
         if let Some(since) = self.since {
             // Places are in the order of time: only the end of the log is looked at.
             sql.push_str(&format!(

@@ -7,6 +7,7 @@ mod paging;
 mod reader;
 mod resources;
 mod scopes;
+mod takedowns;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -44,6 +45,11 @@ impl Server {
         let address = listening.address();
         tasks.spawn(listening.run());
         Self { address, stop, tasks }
+    }
+
+    /// One that somebody else started, and stops.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        Self { address, stop: CancellationToken::new(), tasks: TaskTracker::new() }
     }
 
     pub(crate) async fn stop(self) {
@@ -172,6 +178,19 @@ pub(crate) async fn worlds(
     publishers: usize,
     stories: usize,
 ) -> Vec<(World, Option<crate::postgres::Database>)> {
+    let all = new_worlds(publishers, stories).await;
+    for (world, _) in &all {
+        world.follow().await;
+        world.run_once().await;
+    }
+    all
+}
+
+/// The same, and nobody has followed it yet.
+pub(crate) async fn new_worlds(
+    publishers: usize,
+    stories: usize,
+) -> Vec<(World, Option<crate::postgres::Database>)> {
     let mut all = vec![(World::new(publishers, stories).await, None)];
     if let Some(database) = database().await {
         let world = World::on(&database.url, publishers, |setup| feedmill_newsroom::Setup {
@@ -181,10 +200,6 @@ pub(crate) async fn worlds(
         })
         .await;
         all.push((world, Some(database)));
-    }
-    for (world, _) in &all {
-        world.follow().await;
-        world.run_once().await;
     }
     all
 }

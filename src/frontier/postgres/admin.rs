@@ -10,7 +10,7 @@ use super::rows::{
 use crate::db::postgres::{Tx, first, rows, run};
 use crate::db::statement::{Dialect, given};
 use crate::db::{DbError, PgDb};
-use crate::frontier::listing::{self, FILTERED};
+use crate::frontier::listing;
 use crate::frontier::{
     Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
     queue_key,
@@ -30,7 +30,7 @@ pub(super) async fn list(db: &PgDb, filter: &TaskFilter) -> Result<Vec<Task>, Db
 /// How many tasks a filter lets through.
 pub(super) async fn tally(db: &PgDb, filter: &TaskFilter) -> Result<u64, DbError> {
     let terms = filter.terms(Dialect::Postgres);
-    let sql = format!("SELECT count(*) FROM {FILTERED} WHERE {}", terms.sql());
+    let sql = format!("SELECT count(*) FROM {} WHERE {}", filter.tables(), terms.sql());
     let client = db.client().await?;
     let found = first(&client, &sql, &given(&terms.values)).await?;
     Ok(found.map(|row| int(&row, 0)).transpose()?.map_or(0, count))

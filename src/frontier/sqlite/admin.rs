@@ -6,7 +6,7 @@ use super::claim::next_due;
 use super::rows::{self, TASK_COLUMNS, TASK_FROM, number, read_task};
 use crate::db::DbError;
 use crate::db::statement::Dialect;
-use crate::frontier::listing::{self, FILTERED};
+use crate::frontier::listing;
 use crate::frontier::{
     Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
     queue_key,
@@ -30,7 +30,7 @@ pub(super) fn list(conn: &Connection, filter: &TaskFilter) -> Result<Vec<Task>, 
 /// How many tasks a filter lets through.
 pub(super) fn count(conn: &Connection, filter: &TaskFilter) -> Result<u64, DbError> {
     let terms = filter.terms(Dialect::Sqlite);
-    let sql = format!("SELECT count(*) FROM {FILTERED} WHERE {}", terms.sql());
+    let sql = format!("SELECT count(*) FROM {} WHERE {}", filter.tables(), terms.sql());
     Ok(conn.query_row(&sql, params_from_iter(terms.values), |row| row.get(0))?)
 }
 

@@ -269,6 +269,10 @@ async fn addresses_are_submitted_retried_and_forgotten() {
         assert_eq!(server.ask("DELETE", &path, &[], "").await.status, 404);
         let nothing = server.send("POST", "/api/v1/frontier/delete", &json!({})).await;
         assert_eq!((nothing.status, nothing.code()), (422, "nothing_selected".to_owned()));
+        // An empty text is in every address, and nobody means all of them.
+        let nothing = json!({"search": "", "host": ""});
+        let nothing = server.send("POST", "/api/v1/frontier/delete", &nothing).await;
+        assert_eq!((nothing.status, nothing.code()), (422, "nothing_selected".to_owned()));
         let dry = json!({"host": "far.example", "dry_run": true});
         let dry = server.send("POST", "/api/v1/frontier/delete", &dry).await.json();
         assert_eq!(dry, json!({"done": 3, "spared": 0, "dry_run": true}));

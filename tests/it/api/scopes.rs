@@ -4,9 +4,9 @@ use feedmill::config::Config;
 use feedmill::store::gate::{self, Scope};
 use serde_json::Value;
 
-use super::{Server, token};
+use super::{Server, new_worlds, token};
 use crate::kill::binary;
-use crate::support::World;
+use crate::support::{World, until};
 
 /// Every operation with the scope that it needs; nothing for those that everybody may use.
 fn operations() -> Vec<(String, String, Option<Scope>)> {
@@ -25,17 +25,29 @@ fn operations() -> Vec<(String, String, Option<Scope>)> {
     all
 }
 
+/// Where a world is, for commands.
+fn place(world: &World) -> [String; 4] {
+    let (dir, url) = (world.config.data_dir.display(), world.config.postgres_url());
+    let url = format!("database.url={}", url.unwrap_or_default());
+    ["--data-dir".into(), dir.to_string(), "--set".into(), url]
+}
+
 fn closed(config: &mut Config) {
     config.api.open_on_loopback = false;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_operation_wants_its_scope() {
-    let world = World::new(1, 1).await;
-    let server = Server::start(&world, closed).await;
+    for (world, _database) in new_worlds(1, 1).await {
+        wants_scopes(&world).await;
+    }
+}
+
+async fn wants_scopes(world: &World) {
+    let server = Server::start(world, closed).await;
     let mut tokens = Vec::new();
     for (seed, scope) in (1..).zip(Scope::ALL) {
-        tokens.push((*scope, token(&world, scope.as_str(), *scope, seed).await));
+        tokens.push((*scope, token(world, scope.as_str(), *scope, seed).await));
     }
     for (method, path, needed) in operations() {
         if path.ends_with("/stream") {
@@ -64,9 +76,21 @@ async fn every_operation_wants_its_scope() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_good_until_it_is_revoked_and_only_as_it_is() {
-    let world = World::new(1, 1).await;
-    let server = Server::start(&world, closed).await;
-    let token = token(&world, "dash", Scope::Read, 7).await;
+    for (world, database) in new_worlds(1, 1).await {
+        is_good_until_revoked(&world).await;
+        if database.is_none() {
+            // It is nowhere to be read, neither in the store nor through the API.
+            let file = std::fs::read(world.config.database_path()).unwrap();
+            let token = "fm_0707070707";
+            assert!(!file.windows(token.len()).any(|part| part == token.as_bytes()));
+        }
+    }
+}
+
+async fn is_good_until_revoked(world: &World) {
+    let server = Server::start(world, closed).await;
+    let token = token(world, "dash", Scope::Read, 7).await;
+    assert!(token.starts_with("fm_0707070707"), "{token}");
     let ask =
         async |sent: &str| server.ask("GET", "/api/v1/me", &[("authorization", sent)], "").await;
     let good = ask(&format!("Bearer {token}")).await;
@@ -89,29 +113,32 @@ async fn a_token_is_good_until_it_is_revoked_and_only_as_it_is() {
     ] {
         assert_eq!(ask(&bad).await.status, 401, "{bad}");
     }
-    assert!(gate::tokens(&*world.store).await.unwrap()[0].used_at.is_some());
+    let kept = gate::tokens(&*world.store).await.unwrap();
+    assert!(kept[0].used_at.is_some());
+    assert!(!format!("{kept:?}").contains(&token));
     assert!(gate::revoke(&*world.store, "dash").await.unwrap());
     assert_eq!(ask(&format!("Bearer {token}")).await.status, 401);
-    // It is nowhere to be read, neither in the store nor through the API.
-    let file = std::fs::read(world.config.database_path()).unwrap();
-    assert!(!file.windows(token.len()).any(|part| part == token.as_bytes()));
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_others_reach_needs_a_token_and_a_port_of_its_own() {
-    let world = World::new(1, 1).await;
-    let dir = world.config.data_dir.display().to_string();
+    for (world, _database) in new_worlds(1, 1).await {
+        needs_token_and_port(&world).await;
+    }
+}
+
+async fn needs_token_and_port(world: &World) {
     let run = |listen: &str| {
         let set = format!("api.listen={listen}");
-        let arguments = ["run", "--roles", "api", "--data-dir", &dir, "--set", &set, "--json"];
-        let output = binary().args(arguments).output().unwrap();
+        let arguments = ["run", "--roles", "api", "--set", &set, "--json"];
+        let output = binary().args(arguments).args(place(world)).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap() + &String::from_utf8(output.stdout).unwrap()
     };
     let open = run("0.0.0.0:0");
     assert!(open.contains("no_token") && open.contains("feedmill token create"), "{open}");
-    let server = Server::start(&world, |_| {}).await;
+    let server = Server::start(world, |_| {}).await;
     let taken = run(&server.address.to_string());
     assert!(taken.contains("cannot_listen") && taken.contains("api.listen"), "{taken}");
     server.stop().await;
@@ -119,11 +146,14 @@ async fn a_server_that_others_reach_needs_a_token_and_a_port_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_are_made_listed_revoked_and_audited_by_command() {
-    let world = World::new(1, 1).await;
-    let dir = world.config.data_dir.display().to_string();
+    for (world, _database) in new_worlds(1, 1).await {
+        tokens_by_command(&world).await;
+    }
+}
+
+async fn tokens_by_command(world: &World) {
     let run = |arguments: &[&str]| {
-        let output =
-            binary().args(arguments).args(["--data-dir", &dir, "--json"]).output().unwrap();
+        let output = binary().args(arguments).args(place(world)).arg("--json").output().unwrap();
         serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default()
     };
     let made = run(&["token", "create", "dash", "--scope", "write"]);
@@ -135,7 +165,7 @@ async fn tokens_are_made_listed_revoked_and_audited_by_command() {
     assert_eq!(listed["tokens"][0]["name"], "dash");
     assert!(!listed.to_string().contains(&token));
 
-    let server = Server::start(&world, closed).await;
+    let server = Server::start(world, closed).await;
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
     let answer = server
@@ -148,4 +178,28 @@ async fn tokens_are_made_listed_revoked_and_audited_by_command() {
     assert_eq!(run(&["token", "revoke", "dash"])["revoked"], "dash");
     assert_eq!(server.ask("GET", "/api/v1/me", &headers, "").await.status, 401);
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_an_engine_knows_the_figures_of_the_store() {
+    for (world, _database) in new_worlds(3, 1).await {
+        world.follow().await;
+        let token = token(&world, "monitor", Scope::Read, 5).await;
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let set = format!("api.listen=127.0.0.1:{port}");
+        let arguments = ["run", "--roles", "api", "--set", &set];
+        let mut child = binary().args(arguments).args(place(&world)).spawn().unwrap();
+        let bearer = format!("Bearer {token}");
+        let server = Server::at(([127, 0, 0, 1], port).into());
+        until("the figures of the store", async || {
+            if tokio::net::TcpStream::connect(server.address).await.is_err() {
+                return false;
+            }
+            let told = server.ask("GET", "/metrics", &[("authorization", &bearer)], "").await;
+            told.text().lines().any(|line| line == "feedmill_sources 3")
+        })
+        .await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

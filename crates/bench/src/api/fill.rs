@@ -58,7 +58,9 @@ impl Database {
                 ),
                 "n".to_owned(),
             ),
-            Self::Postgres(_) => (String::new(), format!("generate_series(1::bigint, {count}) AS n(i)")),
+            Self::Postgres(_) => {
+                (String::new(), format!("generate_series(1::bigint, {count}) AS n(i)"))
+            }
         }
     }
 
