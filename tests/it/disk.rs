@@ -17,7 +17,7 @@ use feedmill_newsroom::Setup;
 
 use crate::kill::{command, terminate};
 use crate::postgres::server;
-use crate::sinks::{lines, places};
+use crate::sinks::{lines, places, written};
 use crate::support::{Engine, World, until};
 
 /// Where the disk is within its name space; outside it is an empty directory.
@@ -196,10 +196,10 @@ async fn work_waits_for_a_full_database_and_goes_on() {
     disk.free();
     engine.says("work goes on").await;
     let published = world.newsroom.published_count(i64::MAX);
-    let told = || lines(&world.config.data_dir.join("out"), "articles").len();
-    until("all articles", || async { told() >= published }).await;
+    let out = world.config.data_dir.join("out");
+    until("all articles", || async { written(&out, "articles") >= published }).await;
     assert!(terminate(&mut engine.child));
-    places(&lines(&world.config.data_dir.join("out"), "articles"));
+    places(&lines(&out, "articles"));
 
     // What the disk holds is brought out, to be looked at.
     let copy = world.dir().join("copy.db");
@@ -231,10 +231,10 @@ async fn a_full_sink_waits_alone_and_loses_no_line() {
     assert_eq!(engine.times("work is paused"), 0, "{}", engine.said());
     disk.free();
     engine.says("a sink goes on").await;
-    let told = || lines(&disk.outside().join("out"), "articles");
-    until("all lines", || async { told().len() >= published }).await;
+    let out = disk.outside().join("out");
+    until("all lines", || async { written(&out, "articles") >= published }).await;
     assert_eq!(engine.times("a sink is held up"), 1, "{}", engine.said());
     assert!(terminate(&mut engine.child));
-    let told = told();
+    let told = lines(&out, "articles");
     assert_eq!((told.len(), places(&told).len()), (published, published));
 }

@@ -8,7 +8,7 @@ use feedmill_newsroom::Setup;
 use crate::invariants::{hold_archived, hold_on_server};
 use crate::kill::{command, moments, terminate};
 use crate::postgres::{connect, database};
-use crate::sinks::{lines, places};
+use crate::sinks::{lines, places, written};
 use crate::support::{Engine, World, until};
 
 /// A server of its own, that can be stopped without harm to other tests.
@@ -111,7 +111,7 @@ async fn work_waits_for_a_server_that_crashed_and_goes_on() {
     engine.says("work goes on").await;
     until("all articles", || async { articles(&world).await >= published }).await;
     let out = dir.join("out");
-    until("all lines", || async { lines(&out, "articles").len() as u64 >= published }).await;
+    until("all lines", || async { written(&out, "articles") as u64 >= published }).await;
     assert!(terminate(&mut engine.child), "an orderly end is a success");
     assert_eq!(engine.times("work is paused"), 1, "{}", engine.said());
     let told = lines(&out, "articles");

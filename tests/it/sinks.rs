@@ -26,11 +26,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::World;
 
-/// All lines below a folder, parsed.
-pub(crate) fn lines(dir: &Path, folder: &str) -> Vec<Value> {
+fn files(dir: &Path, folder: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(dir.join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
+    files
+}
+
+/// How many lines are whole while somebody writes on: the last one may be half there.
+pub(crate) fn written(dir: &Path, folder: &str) -> usize {
+    let ends = |path| fs::read(path).unwrap().iter().filter(|byte| **byte == b'\n').count();
+    if dir.join(folder).is_dir() { files(dir, folder).into_iter().map(ends).sum() } else { 0 }
+}
+
+/// All lines below a folder, parsed, when nobody writes there any more.
+pub(crate) fn lines(dir: &Path, folder: &str) -> Vec<Value> {
+    let files = files(dir, folder);
     let text: String = files.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     text.lines().map(|line| serde_json::from_str(line).expect("a whole line of JSON")).collect()
 }
