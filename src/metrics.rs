@@ -164,6 +164,8 @@ metrics! {
     histogram confidence: Histogram = "extraction_confidence" [], shares();
     /// Tasks under way in this process, each on another host.
     gauge in_flight: Gauge = "hosts_in_flight" [], Gauge::default();
+    /// Those of them that wait for a host's turn, for redirects and robots.txt.
+    gauge awaited: Gauge = "turns_awaited" [], Gauge::default();
     /// Time from when a task was due to when it was handed out: its host's pauses, and workers that were busy.
     histogram task_wait: Histograms<1> = "task_wait_seconds" ["lane"], Family::new_with_constructor(waiting_seconds);
     /// Time that a worker waited for a host's turn in the middle of a task, for redirects and robots.txt.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
 
 use crate::metrics::{Metrics, answer, sink};
@@ -49,6 +50,16 @@ pub struct Snapshot {
     pub paused: Option<String>,
 }
 
+/// A task that waits, until this is dropped: waits may be cut short.
+#[derive(Debug)]
+pub struct Waiting<'a>(&'a Gauge);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 impl Progress {
     /// The figures now.
     #[must_use]
@@ -87,6 +98,13 @@ impl Progress {
     pub fn end(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.metrics.in_flight.dec();
+    }
+
+    /// A task waits for a host's turn, as long as what is given is kept.
+    #[must_use]
+    pub fn wait_for_turn(&self) -> Waiting<'_> {
+        self.metrics.awaited.inc();
+        Waiting(&self.metrics.awaited)
     }
 
     /// Counts events handed to a sink.

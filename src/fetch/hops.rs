@@ -14,6 +14,7 @@ use super::hold::Step;
 use crate::clock::Clock;
 use crate::frontier::{Extension, queue_key};
 use crate::model::{Exchange, FetchRecord, HostAdvice, Kind, Lease, RobotsFact, Ts};
+use crate::progress::Progress;
 
 /// How long a host that somebody else is asking is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,9 +51,15 @@ impl Trail {
     }
 
     /// Waits until the queue may be asked; for how long, in the clock's time.
-    pub(super) async fn turn_of(&self, queue: &str, clock: &Clock) -> Duration {
+    pub(super) async fn turn_of(
+        &self,
+        queue: &str,
+        clock: &Clock,
+        progress: &Progress,
+    ) -> Duration {
         let Some(turn) = self.turns.get(queue) else { return Duration::ZERO };
         let wait = turn.at.since(clock.now());
+        let _waiting = progress.wait_for_turn();
         clock.sleep_until(turn.at).await;
         wait
     }
@@ -145,6 +152,7 @@ impl Server {
                     if look > give_up {
                         return Follow::Busy(None);
                     }
+                    let _waiting = self.progress.wait_for_turn();
                     self.clock.sleep_until(look).await;
                 }
                 Ok(Extension::Blocked { until }) => return Follow::Busy(Some(until)),

@@ -295,7 +295,7 @@ impl Server {
         // robots.txt belongs to no source: nobody's secrets go there.
         let source = lease.source.as_deref().filter(|_| kind != Kind::Robots);
         let queue = self.queue_of(url);
-        let waited = trail.turn_of(&queue, &self.clock).await;
+        let waited = trail.turn_of(&queue, &self.clock, &self.progress).await;
         if !trail.fetches.is_empty() {
             self.progress.metrics.politeness_wait.observe(waited.as_secs_f64());
         }

@@ -23,8 +23,10 @@ use tokio_util::sync::CancellationToken;
 /// Nothing in a test takes longer, in real time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Who has not asked for so long in real time is asleep.
+/// Who waits for a host's turn and has not asked for so long in real time is asleep.
 const NAP: Duration = Duration::from_millis(150);
+/// And so is who does anything else, on however busy a machine.
+const SLEEP: Duration = Duration::from_secs(5);
 
 pub(crate) struct World {
     pub(crate) newsroom: Newsroom,
@@ -159,7 +161,9 @@ impl World {
     pub(crate) async fn play<F: Future<Output = bool>>(&self, mut done: impl FnMut() -> F) {
         let stop = CancellationToken::new();
         let options = RunOptions { mode: Mode::Forever, lanes: Lane::ALL.to_vec() };
-        let engine = app::run(&self.config, &self.clock, options, stop.clone(), Arc::default());
+        let progress: Arc<Progress> = Arc::default();
+        let engine =
+            app::run(&self.config, &self.clock, options, stop.clone(), Arc::clone(&progress));
         let (began, mut busy) = (Instant::now(), Instant::now());
         let mover = async {
             loop {
@@ -173,9 +177,9 @@ impl World {
                         self.pass(next.since(self.clock.now()));
                         busy = Instant::now();
                     }
-                    // Whoever asks nothing and is under way sleeps: it keeps a host's pause.
+                    // Whoever asks nothing and is under way keeps a host's pause, or is slow.
                     None if self.newsroom.open_requests() > 0 => busy = Instant::now(),
-                    None if busy.elapsed() > NAP => {
+                    None if self.sleeps(busy.elapsed(), &progress).await => {
                         self.pass(self.config.hosts.delay.duration());
                         busy = Instant::now();
                     }
@@ -187,6 +191,13 @@ impl World {
         };
         let (ran, ()) = tokio::join!(engine, mover);
         ran.unwrap();
+    }
+
+    /// Whether all that is under way is asleep, when nothing was asked for so long.
+    async fn sleeps(&self, quiet: Duration, progress: &Progress) -> bool {
+        let fetching = self.store.stats().await.unwrap().total.fetching;
+        let waiting = u64::try_from(progress.metrics.awaited.get()).unwrap();
+        quiet > if fetching > 0 && waiting >= fetching { NAP } else { SLEEP }
     }
 
     /// When the next task is due, if any, while nothing is under way and nothing is due.
