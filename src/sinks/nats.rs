@@ -3,9 +3,10 @@
 //! Each message carries the event's place as its id, which the server knows for a while; a batch
 //! counts only when the server has acknowledged all of it.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
 use async_nats::jetstream::{self, stream};
 use async_nats::{ConnectOptions, HeaderMap};
 use async_trait::async_trait;
@@ -79,8 +80,14 @@ impl Nats {
         batch: &[Item],
     ) -> Result<Taken, SinkError> {
         let mut refused = Vec::new();
-        let mut acks = Vec::with_capacity(batch.len());
+        let (mut acks, mut about) = (Vec::with_capacity(batch.len()), HashSet::new());
         for item in batch {
+            // What is about the same thing waits until the server has what came before: of messages on
+            // their way it may lose one and keep a later one.
+            if !about.insert(item.key()) {
+                self.taken(&mut acks).await?;
+                about = HashSet::from([item.key()]);
+            }
             let mut line = Vec::new();
             item.write(&mut line)?;
             let seq = item.event.seq;
@@ -89,7 +96,7 @@ impl Nats {
             let subject = format!("{}.{}", self.settings.subject, item.event.kind);
             let sent = context.publish_with_headers(subject, headers, line.into()).await;
             match sent {
-                Ok(ack) => acks.push((seq, ack)),
+                Ok(ack) => acks.push(ack),
                 Err(error) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
                     let reason = "it is larger than the server takes".to_owned();
                     refused.push(Refusal { seq, code: "nats_too_large", reason });
@@ -97,10 +104,16 @@ impl Nats {
                 Err(error) => return Err(self.away(error)),
             }
         }
-        for (_, ack) in acks {
+        self.taken(&mut acks).await?;
+        Ok(Taken { refused, ..Taken::default() })
+    }
+
+    /// Waits until the server has everything that is on its way.
+    async fn taken(&self, acks: &mut Vec<PublishAckFuture>) -> Result<(), SinkError> {
+        for ack in acks.drain(..) {
             ack.await.map_err(|error| self.away(error))?;
         }
-        Ok(Taken { refused, ..Taken::default() })
+        Ok(())
     }
 }
 
