@@ -102,15 +102,18 @@ impl<'w> Speaker<'w> {
         until(&what, || async { self.has_said(wanted) }).await;
     }
 
-    /// Breaks the database in one way until this is said, while a page is asked for.
-    async fn breaks(&self, [broken, mended]: [&str; 2], page: &str, wanted: &Line) {
+    /// Breaks the database in one way until this is said. A page that is asked for meanwhile comes when it
+    /// is broken, for else it might be served before.
+    async fn breaks(&self, [broken, mended]: [&str; 2], page: Option<&str>, wanted: &Line) {
         let run = |sql: &str| {
             let db = rusqlite::Connection::open(self.world.config.database_path()).unwrap();
             db.busy_timeout(crate::support::LIMIT).unwrap();
             db.execute_batch(sql).unwrap();
         };
-        self.world.submit(&at(page), Kind::Article).await;
         run(broken);
+        if let Some(page) = page {
+            self.world.submit(&at(page), Kind::Article).await;
+        }
         self.says(wanted).await;
         run(mended);
     }
@@ -167,9 +170,9 @@ async fn north_cloud(json: bool) {
         speaker.says(line).await;
     }
     speaker.says(&line("URL fetched successfully")).await;
-    speaker.breaks(NO_PRINTS, "/story/7", &line("process failed")).await;
-    speaker.breaks(NO_FETCHES, "/story/8", &line("update host last fetch failed")).await;
-    speaker.breaks(NO_QUEUE, "/story/9", &line("claim failed")).await;
+    speaker.breaks(NO_PRINTS, Some("/story/7"), &line("process failed")).await;
+    speaker.breaks(NO_FETCHES, Some("/story/8"), &line("update host last fetch failed")).await;
+    speaker.breaks(NO_QUEUE, None, &line("claim failed")).await;
     speaker.ends(NORTH_CLOUD).await;
 }
 
@@ -221,7 +224,7 @@ async fn newsfed(json: bool) {
         ],
     );
     speaker.says(&named(NEWSFED, "a channel is disabled")).await;
-    speaker.breaks(NO_PRINTS, "/story/7", &named(NEWSFED, "serving a task failed")).await;
+    speaker.breaks(NO_PRINTS, Some("/story/7"), &named(NEWSFED, "serving a task failed")).await;
     speaker.ends(NEWSFED).await;
 }
 
