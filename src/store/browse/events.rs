@@ -10,7 +10,7 @@ use crate::store::{EventFilter, Store};
 
 /// Places that are looked at first, and at the most, at a time.
 const FIRST: i64 = 2_000;
-const MOST: i64 = 16_000;
+const MOST: i64 = 4_000;
 
 /// Events by query, and the place where the search goes on when it is not at the end of the log.
 pub async fn events(
