@@ -6,6 +6,8 @@ import { exact } from "./format.js";
 import { nothing, problem } from "./parts.js";
 
 const SIZES = [25, 50, 100, 200];
+// So many parts of a search are put together before somebody is shown what there is.
+const PARTS = 40;
 const SIZE_KEY = "feedmill.rows";
 
 function size() {
@@ -38,13 +40,23 @@ export function table({ label, where, query, columns, href, empty, signal, sorte
   const pager = fixed ? null : h("div.pager", null, status, h("span.grow"), turns);
   const node = h("div.tablebox", null, h("div.scroll", null, h("table", { "aria-label": label }, h("thead", null, head), body)), pager);
 
+  // A search for what is rare comes in short parts: they are put together, for a while.
+  const look = async (mine) => {
+    if (fixed) return page(where, asked, signal);
+    const wanted = size();
+    let got = await page(where, { ...asked, limit: wanted, cursor: cursors.at(-1) }, signal);
+    for (let more = PARTS; more > 0 && got.next && got.items.length < wanted && mine === turn; more -= 1) {
+      const part = await page(where, { ...asked, limit: wanted - got.items.length, cursor: got.next }, signal);
+      got = { ...part, items: [...got.items, ...part.items] };
+    }
+    return got;
+  };
   const read = async (still = false) => {
     const mine = (turn += 1);
-    const paging = fixed ? {} : { limit: size(), cursor: cursors.at(-1) };
     if (!still || !body.childElementCount) waiting(body, columns, fixed ? 6 : 20);
     node.setAttribute("aria-busy", "true");
     try {
-      const got = await page(where, { ...asked, ...paging }, signal);
+      const got = await look(mine);
       if (mine !== turn || signal.aborted) return;
       fillRows(body, got.items, columns, href);
       if (!got.items.length) {
