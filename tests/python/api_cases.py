@@ -44,6 +44,7 @@ BARRED = (ENDLESS, "/api/v1/sinks/{name}", "/openapi.json")
 # What somebody would ask and say who means it. Looking around for feeds takes its time: once is enough,
 # and then addresses that are refused.
 MEANT = {
+    "POST /api/v1/feeds": {"body": {"url": "https://feed-NUMBER.example/feed"}},
     "POST /api/v1/frontier/delete": {"body": {"status": ["dead"], "dry_run": True}},
     "POST /api/v1/frontier/retry": {"body": {"status": ["dead"]}},
     "POST /api/v1/sources": {"body": {"url": "https://NUMBER.example/", "mode": "spider"}},

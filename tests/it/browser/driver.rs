@@ -13,6 +13,27 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use crate::archive::service;
 use crate::support::LIMIT;
 
+/// The program on a free port, unless it ended at once.
+fn listening(program: &str) -> Option<(Child, u16)> {
+    let mut child = Command::new(program)
+        .args(["--port=0", "--log-level=SEVERE"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("chromedriver starts");
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    // ChromeDriver was started successfully on port 40123.
+    let port = said.by_ref().map_while(Result::ok).find_map(|line| {
+        line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok()
+    });
+    // What it says later goes nowhere, and must not be in its way.
+    std::thread::spawn(move || said.for_each(drop));
+    if port.is_none() {
+        child.wait().expect("it ended");
+    }
+    Some((child, port?))
+}
+
 /// What the driver says, or why it does not.
 pub(super) type Said = Result<Value, String>;
 
@@ -27,20 +48,9 @@ impl Driver {
     /// A browser with these capabilities; nothing when `FEEDMILL_TEST_CHROMEDRIVER` is `off`.
     pub(super) async fn start(wanted: &Value) -> Option<Self> {
         let program = service("FEEDMILL_TEST_CHROMEDRIVER", "the program chromedriver")?;
-        let mut child = Command::new(program)
-            .args(["--port=0", "--log-level=SEVERE"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("chromedriver starts");
-        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        // ChromeDriver was started successfully on port 40123.
-        let port = said.by_ref().map_while(Result::ok).find_map(|line| {
-            line.split_once("successfully on port ")?.1.trim_end_matches('.').parse().ok()
-        });
-        // What it says later goes nowhere, and must not be in its way.
-        std::thread::spawn(move || said.for_each(drop));
-        let port = port.expect("chromedriver names its port");
+        // It takes one port of two families, and ends when somebody else has it in one of them.
+        let (child, port) =
+            (0..5).find_map(|_| listening(&program)).expect("chromedriver names its port");
         let mut driver = Self { child, port, session: String::new() };
         let asked = json!({"capabilities": {"alwaysMatch": wanted}});
         let made = driver.ask("POST", "/session", Some(&asked)).await.expect("Chromium starts");
