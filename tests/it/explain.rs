@@ -173,6 +173,7 @@ async fn a_thousand_addresses_of_a_run_are_explained_each_by_one_call() {
     // A machine that is busy would never have done all that is due.
     world.config.schedule.default_interval = feedmill::config::Span::minutes(7 * 24 * 60);
     world.config.schedule.sitemap_interval = feedmill::config::Span::minutes(7 * 24 * 60);
+    world.config.schedule.max_interval = feedmill::config::Span::minutes(7 * 24 * 60);
     world.follow().await;
     trouble(&world);
     world.run_once().await;
@@ -210,7 +211,7 @@ async fn a_thousand_addresses_of_a_run_are_explained_each_by_one_call() {
         *seen.entry(what).or_default() += 1;
     }
     // The run was one that had all of it.
-    assert!(seen["article"] > 500 && seen["copy"] > 10, "{seen:?}");
+    assert!(seen["article"] > 500 && seen["copy"] > 4, "{seen:?}");
     for what in ["dead: not_found", "dead: gone", "dead: forbidden", "dead: redirect_loop"] {
         assert!(seen.contains_key(what), "{what}: {seen:?}");
     }

@@ -55,7 +55,7 @@ pub(crate) fn command(world: &World, dir: &Path, database: Option<&str>, more: &
     command.envs(database.map(|url| ("FEEDMILL_DATABASE__URL", url)));
     command
         .args(["run", "--set", &resolve, "--set", "schedule.sitemap_interval=30m"])
-        .args(["--set", ANYWHERE])
+        .args(["--set", ANYWHERE, "--set", "schedule.max_interval=1h"])
         .args(["--set", "fetch.contact=https://newsroom.test/robot", "--data-dir"])
         .arg(dir)
         .args(more.iter().flat_map(|setting| ["--set", setting]))
