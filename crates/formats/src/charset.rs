@@ -134,10 +134,8 @@ pub fn decode<'a>(bytes: &'a [u8], content_type: Option<&str>, markup: Markup) -
         return decoded(bytes, encoding, [None, None]);
     }
     let said = [content_type.and_then(header_charset), own_charset(bytes, markup)];
-    // As strict as the standard library's check, and three times as fast.
-    let Some(Cow::Borrowed(text)) =
-        UTF_8.decode_without_bom_handling_and_without_replacement(bytes)
-    else {
+    // As strict as the standard library's check, and several times as fast.
+    let Ok(text) = simdutf8::basic::from_utf8(bytes) else {
         return decoded(bytes, not_utf8(bytes, said), said);
     };
     let declared = said.into_iter().flatten().next().unwrap_or(UTF_8);

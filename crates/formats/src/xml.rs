@@ -105,12 +105,16 @@ impl<'a> Iterator for Attributes<'a> {
             self.0 = rest;
             return Some((key, ""));
         };
-        let quoted = value.strip_prefix('"').map(|value| value.split_once('"'));
-        let quoted = quoted.or_else(|| value.strip_prefix('\'').map(|v| v.split_once('\'')));
+        let quoted = match value.as_bytes().first() {
+            Some(quote @ (b'"' | b'\'')) => value.get(1..).map(|inside| (*quote, inside)),
+            _ => None,
+        };
         let (value, rest) = match quoted {
-            Some(Some(parts)) => parts,
-            // The quote that ends it is missing: the rest of the tag is its value.
-            Some(None) => (value.get(1..).unwrap_or_default(), ""),
+            Some((quote, inside)) => match memchr(quote, inside.as_bytes()) {
+                Some(end) => (inside.get(..end)?, inside.get(end + 1..)?),
+                // The quote that ends it is missing: the rest of the tag is its value.
+                None => (inside, ""),
+            },
             None => value.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((value, "")),
         };
         self.0 = rest;

@@ -99,24 +99,24 @@ fn absolute_list(list: &str, base: &Url) -> Option<String> {
 /// addresses, and whether it is the latter.
 fn value_with_address(html: &str, equals: usize) -> Option<(std::ops::Range<usize>, bool)> {
     let before = html.as_bytes().get(..equals)?;
-    // Most attributes are ruled out by their last letter.
-    if !matches!(
-        before.last()?.to_ascii_lowercase(),
-        b'f' | b'c' | b'r' | b'n' | b'e' | b'd' | b'a' | b't'
-    ) {
+    // Most attributes are ruled out by their last letter, and most addresses by their first ones.
+    let rest = html.get(equals + 1..)?;
+    let is_list = match before.last()?.to_ascii_lowercase() {
+        b't' => true,
+        b'f' | b'c' | b'r' | b'n' | b'e' | b'd' | b'a' => false,
+        _ => return None,
+    };
+    if !is_list && (rest.starts_with("\"http") || rest.starts_with("'http")) {
         return None;
     }
     let start = before.iter().rposition(|b| !b.is_ascii_alphabetic() && *b != b'-')?;
     let (space, name) = before.get(start..)?.split_first()?;
-    let is_one_of =
-        |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-    let is_list = is_one_of(&LISTS);
-    if !(is_list || is_one_of(&ADDRESSES))
+    let names: &[&str] = if is_list { &LISTS } else { &ADDRESSES };
+    if !names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
         || !matches!(space, b' ' | b'\n' | b'\t' | b'\r' | b'"' | b'\'')
     {
         return None;
     }
-    let rest = html.get(equals + 1..)?;
     let longest = if is_list { 4 * LONGEST } else { LONGEST };
     let rest = rest.get(..rest.floor_char_boundary(longest))?;
     let (start, value) = match rest.as_bytes().first()? {

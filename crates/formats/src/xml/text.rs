@@ -250,15 +250,15 @@ fn is_plain_line(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_gap = |(a, b): (&u8, &u8)| (*a == b' ') & (*b == b' ');
     let odd = bytes.iter().fold(false, |found, b| found | is_odd(*b));
-    let gaps =
-        bytes.iter().zip(bytes.iter().skip(1)).fold(false, |found, pair| found | is_gap(pair));
+    let after = bytes.get(1..).unwrap_or_default();
+    let gaps = bytes.iter().zip(after).fold(false, |found, pair| found | is_gap(pair));
     !odd && !gaps
 }
 
 /// HTML as one line of plain text.
 #[must_use]
 pub fn plain(html: &str) -> String {
-    if html.contains('<') {
+    if memchr(b'<', html.as_bytes()).is_some() {
         one_line(&unescape(&without_tags(html, true)))
     } else {
         one_line(&unescape(html))
@@ -268,7 +268,11 @@ pub fn plain(html: &str) -> String {
 /// A title that may hold markup, as one line of plain text. Nobody puts scripts into a title: a tag
 /// of that name is spoken of, and what follows it stays.
 pub(crate) fn title(html: &str) -> String {
-    if html.contains('<') { one_line(&unescape(&without_tags(html, false))) } else { plain(html) }
+    if memchr(b'<', html.as_bytes()).is_some() {
+        one_line(&unescape(&without_tags(html, false)))
+    } else {
+        plain(html)
+    }
 }
 
 fn without_tags(html: &str, mut hides: bool) -> String {
