@@ -1,6 +1,6 @@
 //! Answers that are costly and may be a moment old.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,18 +10,23 @@ use tokio_util::task::TaskTracker;
 const LEAST: Duration = Duration::from_secs(5);
 /// And for so many times as long as it took: whoever asks again and again costs a twentieth at the most.
 const FACTOR: u32 = 20;
+/// One that is no longer good is told once more for at least so long.
+const ONCE_MORE: Duration = Duration::from_secs(5);
 /// Answers that are kept at the most.
-const KEPT: usize = 100;
+const KEPT: usize = 200;
 
-/// Answers by what was asked. The first asker works and the others wait; once an answer is no longer good,
-/// it is told once more while somebody makes a new one, so that nobody waits again.
+/// Answers by what was asked. The first asker works and those who ask the same wait; once an answer is no
+/// longer good, it is told once more while somebody makes a new one, so that nobody waits again.
 #[derive(Debug)]
 pub(super) struct Memo<K, V> {
     least: Duration,
     factor: u32,
     kept: Arc<Mutex<Vec<Kept<K, V>>>>,
-    turn: tokio::sync::Mutex<()>,
+    turns: Mutex<Vec<(K, Weak<Turn>)>>,
 }
+
+/// Whoever holds it makes an answer.
+type Turn = tokio::sync::Mutex<()>;
 
 #[derive(Debug)]
 struct Kept<K, V> {
@@ -42,7 +47,7 @@ impl<K, V> Default for Memo<K, V> {
 impl<K, V> Memo<K, V> {
     /// Answers that are good for at least so long, and for so many times as long as they took.
     pub(super) fn new(least: Duration, factor: u32) -> Self {
-        Self { least, factor, kept: Arc::default(), turn: tokio::sync::Mutex::default() }
+        Self { least, factor, kept: Arc::default(), turns: Mutex::default() }
     }
 }
 
@@ -65,9 +70,10 @@ where
         F: Future<Output = Result<V, E>> + Send + 'static,
     {
         let mut known = look(&self.kept, &key);
+        let turn = self.turn(&key);
         let turn = match known {
             Known::Nothing => {
-                let turn = self.turn.lock().await;
+                let turn = turn.lock().await;
                 known = look(&self.kept, &key);
                 Some(turn)
             }
@@ -98,6 +104,18 @@ where
                 Ok(value)
             }
         }
+    }
+
+    /// The turn of those who ask this.
+    fn turn(&self, key: &K) -> Arc<Turn> {
+        let mut turns = locked(&self.turns);
+        turns.retain(|(_, turn)| turn.strong_count() > 0);
+        let known = turns.iter().find(|(of, _)| of == key).and_then(|(_, turn)| turn.upgrade());
+        known.unwrap_or_else(|| {
+            let turn = Arc::default();
+            turns.push((key.clone(), Arc::downgrade(&turn)));
+            turn
+        })
     }
 
     /// What was asked for an answer like this, while that may still be told.
@@ -136,11 +154,14 @@ fn good_for(took: Duration, (least, factor): (Duration, u32)) -> Duration {
 }
 
 fn keep<K: PartialEq, V>(kept: &Mutex<Vec<Kept<K, V>>>, key: K, value: V, good: Duration) {
-    let (good_until, told_until) = (Instant::now() + good, Instant::now() + 2 * good);
+    let good_until = Instant::now() + good;
+    let told_until = good_until + good.max(ONCE_MORE);
     let mut kept = locked(kept);
     kept.retain(|one| one.key != key);
-    if kept.len() >= KEPT {
-        kept.remove(0);
+    // What was quick to answer goes first: it is as quick again.
+    let soonest = (0..).zip(kept.iter()).min_by_key(|(_, one)| one.told_until).map(|(at, _)| at);
+    if let Some(at) = soonest.filter(|_| kept.len() >= KEPT) {
+        kept.swap_remove(at);
     }
     kept.push(Kept { key, value, good_until, told_until, renewing: false });
 }
@@ -177,6 +198,24 @@ mod tests {
         assert_eq!(ask(&memo, &tasks, 5).await, 5);
         memo.forget();
         assert_eq!(ask(&memo, &tasks, 6).await, 6);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_the_same_waits_and_who_asks_something_else_does_not() {
+        let (memo, tasks) = (Memo::<u8, u32>::default(), TaskTracker::new());
+        let slow = |value| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok::<_, std::io::Error>(value)
+        };
+        let other = async {
+            let began = Instant::now();
+            let told = memo.get(&tasks, 2, async { Ok::<_, std::io::Error>(9) }).await.unwrap();
+            (told, began.elapsed())
+        };
+        let (first, second, other) =
+            tokio::join!(memo.get(&tasks, 1, slow(1)), memo.get(&tasks, 1, slow(2)), other);
+        assert_eq!((first.unwrap(), second.unwrap()), (1, 1), "one of them worked for both");
+        assert_eq!(other, (9, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
