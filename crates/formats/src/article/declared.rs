@@ -2,9 +2,9 @@
 
 use html5ever::{Attribute, LocalName, local_name};
 
-use super::features::Said;
 use super::jsonld::{self, Ld};
 use super::page::Page;
+use super::said::Said;
 use super::tree::{Data, Id, Tree, attribute};
 use super::{Evidence, clean};
 

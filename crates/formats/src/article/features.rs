@@ -9,17 +9,15 @@ use std::hash::BuildHasherDefault;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::form::{Form, Prints, Spread, count, narrow, prints, real, shingles};
+use super::form::{Form, Spread, count, narrow, real};
 use super::marks::{self, Mark, Marks};
 use super::outline::{Held, Outline, over, sums};
 use super::page::{Block, Page};
+use super::said::Said;
 use super::tags::Tag;
 
 /// Room for the features of a block: a byte can name any of them.
 pub(super) const WIDTH: usize = 256;
-
-/// The most names of authors and of the site that blocks are compared with.
-const MAX_NAMES: usize = 6;
 
 /// Marks that speak against a block when they are near it.
 const NEGATIVE: Marks = Marks::of(&[
@@ -105,45 +103,6 @@ impl Row {
     }
 }
 
-/// What the page and the feed say about the article before its blocks are judged.
-#[derive(Debug, Default)]
-pub(super) struct Said {
-    /// The words of each title.
-    pub titles: Vec<Vec<u64>>,
-    pub description: Vec<u64>,
-    /// The words of each author's name, and of each name of the site.
-    pub authors: Vec<Vec<u64>>,
-    pub sites: Vec<Vec<u64>>,
-    /// The words of the declared body, and how many characters they have.
-    pub body: Vec<u64>,
-    pub body_chars: f32,
-}
-
-impl Said {
-    pub(super) fn new<'a>(
-        titles: impl Iterator<Item = &'a str>,
-        authors: impl Iterator<Item = &'a str>,
-        sites: impl Iterator<Item = &'a str>,
-        description: &str,
-        body: &str,
-    ) -> Self {
-        let distinct = |title: &str| {
-            let mut words = prints(title);
-            words.sort_unstable();
-            words.dedup();
-            words
-        };
-        Self {
-            titles: titles.map(distinct).filter(|words| !words.is_empty()).collect(),
-            authors: authors.map(prints).filter(|words| words.len() > 1).take(MAX_NAMES).collect(),
-            sites: sites.map(prints).filter(|words| !words.is_empty()).take(MAX_NAMES).collect(),
-            description: prints(description),
-            body: prints(body),
-            body_chars: count(body.chars().filter(|c| c.is_alphanumeric()).count()),
-        }
-    }
-}
-
 /// Figures of all blocks with the same tag and class in the same surroundings.
 #[derive(Clone, Copy, Debug, Default)]
 struct Likes {
@@ -190,10 +149,10 @@ impl<'a> Sheet<'a> {
         let mut sheet = Self {
             page,
             outline,
-            title_likeness: likeness(outline, &said.titles),
-            described: described(outline, &said.description),
-            declared: declared(outline, &said.body),
-            named: outline.forms.iter().map(|form| named(outline.words_of(form), said)).collect(),
+            title_likeness: said.likeness(outline),
+            described: said.described(outline),
+            declared: said.declared(outline),
+            named: said.named(outline),
             body_length: (said.body_chars / outline.prose).min(2.0),
             title: None,
             rings: Vec::new(),
@@ -548,71 +507,4 @@ impl<'a> Sheet<'a> {
     pub(super) fn print(&self, index: usize) -> u64 {
         self.texts.get(index).copied().unwrap_or_default()
     }
-}
-
-/// Whether a block names an author, starts with one, and names the site.
-fn named(words: &[u64], said: &Said) -> [bool; 3] {
-    let holds = |name: &Vec<u64>| words.windows(name.len()).any(|run| run == name.as_slice());
-    [
-        said.authors.iter().any(holds),
-        said.authors.iter().any(|name| words.starts_with(name)),
-        said.sites.iter().any(holds),
-    ]
-}
-
-/// How alike each short block is to one of the titles, by their words.
-fn likeness(outline: &Outline, titles: &[Vec<u64>]) -> Vec<f32> {
-    let mut own = Vec::new();
-    let of_block = |form: &Form| {
-        let words = outline.words_of(form);
-        if words.is_empty() || words.len() > 60 {
-            return 0.0;
-        }
-        own.clear();
-        own.extend_from_slice(words);
-        own.sort_unstable();
-        own.dedup();
-        let dice = |title: &Vec<u64>| {
-            let shared = own.iter().filter(|word| title.binary_search(word).is_ok()).count();
-            2.0 * count(shared) / count(own.len() + title.len())
-        };
-        titles.iter().map(dice).fold(0.0, f32::max)
-    };
-    outline.forms.iter().map(of_block).collect()
-}
-
-/// The part of each block that the description repeats.
-fn described(outline: &Outline, description: &[u64]) -> Vec<f32> {
-    if description.len() < 5 {
-        return vec![0.0; outline.forms.len()];
-    }
-    let known: Prints = shingles(description, 3).collect();
-    let of_block = |form: &Form| {
-        let words = outline.words_of(form);
-        if words.len() < 4 { 0.0 } else { covered(words, &known) }
-    };
-    outline.forms.iter().map(of_block).collect()
-}
-
-/// The part of each block that the declared body has, or -1 when there is none.
-fn declared(outline: &Outline, body: &[u64]) -> Vec<f32> {
-    if body.len() < 40 {
-        return vec![-1.0; outline.forms.len()];
-    }
-    let known: Prints = shingles(body, 3).collect();
-    let pairs: Prints = shingles(body, 2).collect();
-    let single: Prints = body.iter().copied().collect();
-    let of_block = |form: &Form| match outline.words_of(form) {
-        [word] => f32::from(u8::from(single.contains(word))) * 0.5,
-        pair @ [_, _] => {
-            f32::from(u8::from(shingles(pair, 2).all(|pair| pairs.contains(&pair)))) * 0.5
-        }
-        words => covered(words, &known),
-    };
-    outline.forms.iter().map(of_block).collect()
-}
-
-fn covered(words: &[u64], known: &Prints) -> f32 {
-    let all = words.len().saturating_sub(2).max(1);
-    count(shingles(words, 3).filter(|print| known.contains(print)).count()) / count(all)
 }

@@ -14,7 +14,7 @@ use super::metadata::{Facts, absolute};
 use super::page::Page;
 use super::tags::Tag;
 use super::tree::{Id, Tree};
-use super::{MIN_TEXT, authors, clean};
+use super::{MIN_TEXT, clean, names};
 use crate::date;
 use crate::url::Url;
 
@@ -157,7 +157,7 @@ impl<'a> Parts<'a> {
         if let Some(section) = first(&selectors.section) {
             facts.section = Some(section);
         }
-        let names = authors::names(&self.texts(selectors.author.as_ref()), true);
+        let names = names::names(&self.texts(selectors.author.as_ref()), true);
         if !names.is_empty() {
             facts.authors = names;
         }
