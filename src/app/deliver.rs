@@ -75,14 +75,15 @@ pub fn sink(
                 clock: clock.clone(),
             }))
         }
-        Target::Redis { url, prefix, timeout } => {
-            let server = server(url, *timeout);
+        Target::Redis { url, root_cert, prefix, timeout } => {
+            let server = server(name, url, root_cert, *timeout)?;
             let bodies = bodies(config, store)?;
             let canonical = Canonical::new(server, prefix.clone(), bodies, clock.clone());
             Box::new(canonical)
         }
-        Target::RedisStream { url, key, max_len, timeout } => {
-            Box::new(RedisStream::new(server(url, *timeout), key.clone(), *max_len))
+        Target::RedisStream { url, root_cert, key, max_len, timeout } => {
+            let server = server(name, url, root_cert, *timeout)?;
+            Box::new(RedisStream::new(server, key.clone(), *max_len))
         }
         Target::Nats { url, stream, subject, timeout } => {
             Box::new(nats::Nats::new(nats::Settings {
@@ -137,7 +138,7 @@ fn cluster(
         })
         .transpose()?;
     let raw = *layout == EsLayout::RawContent;
-    let trusted = certificates(root_cert)?;
+    let trusted = certificates("elasticsearch", root_cert)?.map(|(_, all)| all).unwrap_or_default();
     Ok(elasticsearch::Settings {
         url,
         authorization,
@@ -160,23 +161,29 @@ fn cluster(
     })
 }
 
-/// The certificates in a file; none without a name.
-fn certificates(path: &Path) -> Result<Vec<Certificate>, AppError> {
+/// The certificates in a file, as they stand there and read; none without a name.
+fn certificates(sink: &str, path: &Path) -> Result<Option<(Vec<u8>, Vec<Certificate>)>, AppError> {
     if path.as_os_str().is_empty() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
     let bad = |error: &dyn std::fmt::Display| {
-        AppError::sink("elasticsearch", &format!("root_cert {}: {error}", path.display()))
+        AppError::sink(sink, &format!("root_cert {}: {error}", path.display()))
     };
     let pem = std::fs::read(path).map_err(|error| bad(&error))?;
     match Certificate::from_pem_bundle(&pem) {
-        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(all) if !all.is_empty() => Ok(Some((pem, all))),
         _ => Err(bad(&"it holds no certificate in PEM form")),
     }
 }
 
-fn server(url: &SecretUrl, timeout: Span) -> Server {
-    Server::new(url.expose().to_owned(), url.to_string(), timeout.duration())
+fn server(
+    name: &str,
+    url: &SecretUrl,
+    root_cert: &Path,
+    timeout: Span,
+) -> Result<Server, AppError> {
+    let roots = certificates(name, root_cert)?.map(|(pem, _)| pem);
+    Ok(Server::new(url.expose().to_owned(), url.to_string(), roots, timeout.duration()))
 }
 
 fn bodies(config: &Config, store: &Arc<dyn Store>) -> Result<Arc<dyn Bodies>, ArchiveError> {

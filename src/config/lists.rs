@@ -15,7 +15,7 @@ pub struct Sources {
     /// How often a running engine reads its configuration again, and what `config set` changed; also
     /// at SIGHUP. 0 only then. Sources that are added are followed at once.
     pub reload_interval: Span,
-    /// Sets of addresses in Redis, each as "redis://HOST:PORT/DB PATTERN". The last part of a key
+    /// Sets of addresses in Redis, each as "redis://HOST:PORT/DB PATTERN", or `rediss://` with TLS. The last part of a key
     /// that the pattern finds is a category; the members are submitted as article pages of a source
     /// with that name. Such as `redis://127.0.0.1:6379/0 rss:category_links:*`.
     pub redis_sets: Vec<RedisSet>,
@@ -94,7 +94,9 @@ impl RedisSet {
     #[must_use]
     pub fn name(&self) -> String {
         let (host, port) = self.address();
-        format!("redis://{host}:{port}/{}", self.database())
+        let scheme =
+            self.parsed().map_or_else(|| "redis".to_owned(), |url| url.scheme().to_owned());
+        format!("{scheme}://{host}:{port}/{}", self.database())
     }
 
     fn parsed(&self) -> Option<url::Url> {
@@ -114,7 +116,7 @@ impl FromStr for RedisSet {
         let (url, pattern) = text.trim().split_once(char::is_whitespace).ok_or_else(bad)?;
         let parsed = url::Url::parse(url).map_err(|_| bad())?;
         let database = parsed.path().trim_matches('/');
-        let sound = parsed.scheme() == "redis"
+        let sound = matches!(parsed.scheme(), "redis" | "rediss")
             && parsed.host_str().is_some_and(|host| !host.is_empty())
             && (database.is_empty() || database.parse::<u32>().is_ok())
             && !pattern.trim().is_empty();
@@ -154,6 +156,8 @@ mod tests {
         assert_eq!((set.database(), set.pattern.as_str()), (3, "rss:*"));
         assert_eq!(set.url(), "redis://ann:h%40nter@cache.example:6381/3");
         assert_eq!(set.to_string(), "redis://ann:***@cache.example:6381/3 rss:*");
+        let tls: RedisSet = "rediss://cache.example/1 x".parse().unwrap();
+        assert_eq!(tls.name(), "rediss://cache.example:6379/1");
         let plain: RedisSet = "redis://[::1] x".parse().unwrap();
         assert_eq!((plain.address(), plain.database()), (("::1".to_owned(), 6379), 0));
         for bad in ["redis://a", "http://a x", "redis://a/b x", "rss:*", "redis://u:hunter@a/b x"] {

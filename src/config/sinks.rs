@@ -120,8 +120,12 @@ pub enum Target {
     },
     /// Articles in Redis as the canonical fetcher keeps them.
     Redis {
-        /// The server, as `redis://USER:PASSWORD@HOST:PORT/DB`.
+        /// The server, as `redis://USER:PASSWORD@HOST:PORT/DB`, or `rediss://` with TLS.
         url: SecretUrl,
+        /// File with the certificates (PEM) of those who sign for it, in place of those whom the
+        /// system trusts.
+        #[serde(default)]
+        root_cert: PathBuf,
         /// What keys begin with.
         #[serde(default = "rss")]
         prefix: String,
@@ -131,8 +135,12 @@ pub enum Target {
     },
     /// Events as a Redis stream.
     RedisStream {
-        /// The server, as `redis://USER:PASSWORD@HOST:PORT/DB`.
+        /// The server, as `redis://USER:PASSWORD@HOST:PORT/DB`, or `rediss://` with TLS.
         url: SecretUrl,
+        /// File with the certificates (PEM) of those who sign for it, in place of those whom the
+        /// system trusts.
+        #[serde(default)]
+        root_cert: PathBuf,
         /// The stream.
         #[serde(default = "stream")]
         key: String,

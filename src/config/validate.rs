@@ -319,7 +319,7 @@ impl Found {
                 self.header_lines(&format!("{path}.headers"), headers);
                 &["http", "https"]
             }
-            Target::Redis { .. } | Target::RedisStream { .. } => &["redis"],
+            Target::Redis { .. } | Target::RedisStream { .. } => &["redis", "rediss"],
             Target::Nats { .. } => &["nats", "tls"],
         };
         let all = target.url().map(|url| url.expose().split(',').map(str::trim)).into_iter();

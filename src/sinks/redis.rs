@@ -11,7 +11,9 @@ pub mod stream;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Client, ErrorKind, Pipeline, RedisError, TlsCertificates, Value,
+};
 
 use super::SinkError;
 
@@ -23,15 +25,36 @@ pub struct Server {
     url: String,
     /// The address without its password.
     shown: String,
+    /// Who signs for it (PEM), where the system's list is not asked.
+    roots: Option<Vec<u8>>,
     timeout: Duration,
     connected: Option<MultiplexedConnection>,
 }
 
 impl Server {
-    /// The server at `redis://USER:PASSWORD@HOST:PORT/DB`; `shown` is how people may see it.
+    /// The server at `redis://USER:PASSWORD@HOST:PORT/DB`, or `rediss://` with TLS; `shown` is how
+    /// people may see it.
     #[must_use]
-    pub const fn new(url: String, shown: String, timeout: Duration) -> Self {
-        Self { url, shown, timeout, connected: None }
+    pub const fn new(
+        url: String,
+        shown: String,
+        roots: Option<Vec<u8>>,
+        timeout: Duration,
+    ) -> Self {
+        Self { url, shown, roots, timeout, connected: None }
+    }
+
+    fn client(&self) -> Result<Client, RedisError> {
+        match &self.roots {
+            Some(roots) if self.url.starts_with("rediss:") => {
+                let root_cert = Some(roots.clone());
+                Client::build_with_tls(
+                    self.url.as_str(),
+                    TlsCertificates { client_tls: None, root_cert },
+                )
+            }
+            _ => Client::open(self.url.as_str()),
+        }
     }
 
     fn away(&self, reason: impl std::fmt::Display) -> SinkError {
@@ -42,7 +65,7 @@ impl Server {
         if let Some(connection) = &self.connected {
             return Ok(connection.clone());
         }
-        let client = Client::open(self.url.as_str()).map_err(|error| self.away(error))?;
+        let client = self.client().map_err(|error| self.away(told(&error)))?;
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.timeout))
             .set_response_timeout(Some(self.timeout));

@@ -151,7 +151,7 @@ async fn a_source_manager_is_followed_and_others_are_left_alone() {
 /// A server of its own; it ends with the test.
 pub(crate) struct Redis {
     server: Child,
-    port: u16,
+    pub(crate) port: u16,
     _dir: tempfile::TempDir,
 }
 

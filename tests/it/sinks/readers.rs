@@ -49,7 +49,12 @@ async fn others_read_what_sinks_wrote() {
     judge(&python, "ndjson", &lines.display().to_string(), &urls);
     let Some((_server, _, url)) = redis_server().await else { return };
     let (address, prefix) = (url.clone().into(), "rss:".to_owned());
-    let target = Target::Redis { url: address, prefix, timeout: Span::seconds(10) };
+    let target = Target::Redis {
+        url: address,
+        root_cert: PathBuf::new(),
+        prefix,
+        timeout: Span::seconds(10),
+    };
     drain(&world, "redis", Configured::new(target)).await;
     judge(&python, "redis", &url, &urls);
 }

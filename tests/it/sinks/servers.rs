@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,7 +77,7 @@ async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
     let timeout = Span::seconds(10);
     let target = || {
         let (url, prefix) = (url.clone().into(), prefix.clone());
-        Configured::new(Target::Redis { url, prefix, timeout })
+        Configured::new(Target::Redis { url, root_cert: PathBuf::new(), prefix, timeout })
     };
     drain(&world, "redis", target()).await;
     let articles = world.store.totals().await.unwrap().articles as usize;
@@ -181,7 +182,12 @@ async fn what_came_back_after_a_takedown_is_in_its_category() {
     world.run_until(|| async { world.store.article(row.id).await.unwrap().is_some() }).await;
     // New, gone and new again in one batch.
     let (prefix, timeout) = (format!("{}:", own("rss")), Span::seconds(10));
-    let target = Target::Redis { url: url.into(), prefix: prefix.clone(), timeout };
+    let target = Target::Redis {
+        url: url.into(),
+        root_cert: PathBuf::new(),
+        prefix: prefix.clone(),
+        timeout,
+    };
     drain(&world, "redis", Configured::new(target)).await;
     let uid = feedmill::model::canonical_uid(&address);
     let kept: BTreeMap<String, String> =
@@ -198,7 +204,8 @@ async fn a_redis_stream_has_every_event_once_in_order() {
     let key = own("events");
     let target = || {
         let (url, key) = (url.clone().into(), key.clone());
-        let stream = Target::RedisStream { url, key, max_len: 0, timeout: Span::seconds(10) };
+        let (root_cert, timeout) = (PathBuf::new(), Span::seconds(10));
+        let stream = Target::RedisStream { url, root_cert, key, max_len: 0, timeout };
         Configured { batch: 7, ..Configured::new(stream) }
     };
     for _ in 0..2 {

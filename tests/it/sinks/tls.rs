@@ -1,23 +1,25 @@
-//! A cluster with certificates of its own, and a pipe that is nobody else's.
+//! Servers with certificates of their own, and a pipe that is nobody else's.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use feedmill::app::deliver;
-use feedmill::config::{Sink as Configured, Target};
+use feedmill::config::{Sink as Configured, Span, Target};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::faults::publish;
-use super::targets::read;
+use super::servers::redis_server;
+use super::targets::{drain, read};
 use crate::kill::command;
 use crate::support::World;
 
@@ -27,8 +29,9 @@ fn openssl(dir: &Path, args: &str) {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// A server whose certificate somebody signed whom no system knows: `ca.pem` in the directory.
-async fn server(dir: &Path) -> String {
+/// Takes connections in with a certificate that somebody signed whom no system knows: `ca.pem` in the
+/// directory.
+fn acceptor(dir: &Path) -> TlsAcceptor {
     openssl(
         dir,
         "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca",
@@ -48,9 +51,14 @@ async fn server(dir: &Path) -> String {
         .with_no_client_auth()
         .with_single_cert(vec![cert], key)
         .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// A cluster behind such a certificate.
+async fn cluster(dir: &Path) -> String {
+    let acceptor = acceptor(dir);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let acceptor = TlsAcceptor::from(Arc::new(config));
     TaskTracker::new().spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
@@ -65,15 +73,36 @@ async fn server(dir: &Path) -> String {
     url
 }
 
+/// A way to another server that leads through such a certificate.
+async fn covered(dir: &Path, port: u16) -> SocketAddr {
+    let acceptor = acceptor(dir);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    TaskTracker::new().spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut inside = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            TaskTracker::new().spawn(async move {
+                drop(tokio::io::copy_bidirectional(&mut stream, &mut inside).await);
+            });
+        }
+    });
+    address
+}
+
 /// What a cluster there is said to be, or why nothing is.
 async fn asked(world: &World, url: &str, root: &Path) -> Result<String, String> {
     let mut target = Target::elasticsearch(url.to_owned().into());
     if let Target::Elasticsearch { root_cert, .. } = &mut target {
         *root_cert = root.to_owned();
     }
+    checked(world, target).await
+}
+
+async fn checked(world: &World, target: Target) -> Result<String, String> {
     let mut config = world.config.clone();
-    config.sinks = [("es".to_owned(), Configured::new(target))].into();
-    let made = deliver::sink("es", &config, &world.clock, &world.store);
+    config.sinks = [("sink".to_owned(), Configured::new(target))].into();
+    let made = deliver::sink("sink", &config, &world.clock, &world.store);
     let (mut sink, _) = made.map_err(|error| error.to_string())?.unwrap();
     sink.check().await.map_err(|error| error.to_string())
 }
@@ -86,7 +115,7 @@ async fn a_cluster_is_trusted_by_its_own_certificate() {
     }
     let world = World::new(1, 1).await;
     let dir = world.dir();
-    let url = server(dir).await;
+    let url = cluster(dir).await;
     let told = asked(&world, &url, Path::new("")).await.unwrap_err();
     assert!(told.contains("certificate"), "{told}");
     let who = asked(&world, &url, &dir.join("ca.pem")).await.unwrap();
@@ -95,6 +124,31 @@ async fn a_cluster_is_trusted_by_its_own_certificate() {
         let told = asked(&world, &url, &dir.join(file)).await.unwrap_err();
         assert!(told.contains(words), "{told}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_is_trusted_by_its_own_certificate_and_has_what_was_delivered() {
+    let Some((server, mut redis, url)) = redis_server().await else { return };
+    let world = read(1, 2).await;
+    let address = covered(world.dir(), server.port).await;
+    let inside = format!("127.0.0.1:{}", server.port);
+    let url = url.replace("redis://", "rediss://").replace(&inside, &address.to_string());
+    let target = |root_cert: &str| {
+        let root_cert = if root_cert.is_empty() { "".into() } else { world.dir().join(root_cert) };
+        let (url, timeout) = (url.clone().into(), Span::seconds(10));
+        Target::RedisStream { url, root_cert, key: "told".to_owned(), max_len: 0, timeout }
+    };
+    for (root_cert, words) in
+        [("", "certificate"), ("none.pem", "No such file"), ("key.pem", "holds no certificate")]
+    {
+        let told = checked(&world, target(root_cert)).await.unwrap_err();
+        assert!(told.contains(words), "{told}");
+    }
+    let said = checked(&world, target("ca.pem")).await.unwrap();
+    assert!(said.starts_with("rediss://") && said.ends_with("answers"), "{said}");
+    drain(&world, "told", Configured::new(target("ca.pem"))).await;
+    let told: u64 = redis::cmd("XLEN").arg("told").query_async(&mut redis).await.unwrap();
+    assert!(told > 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
