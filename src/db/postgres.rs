@@ -43,11 +43,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 /// What all our connections share. A process that hangs in a transaction must not hold up the
 /// others for ever. Every statement is made for its indexes: planned once, to use them, whatever
-/// the statistics of the moment say; planning anew each time costs more than running it.
+/// the statistics of the moment say; planning anew each time costs more than running it. None may take
+/// more than its share of the server's processors from those that hand out and commit.
 const SESSION: &str = "SET default_transaction_isolation = 'read committed';
     SET idle_in_transaction_session_timeout = '60s'; SET timezone = 'UTC'; SET jit = off;
     SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
-    SET enable_mergejoin = off";
+    SET enable_mergejoin = off; SET max_parallel_workers_per_gather = 0";
 
 /// A source of Unix milliseconds, instead of the server's.
 #[derive(Clone)]

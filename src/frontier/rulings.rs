@@ -34,6 +34,13 @@ pub(super) fn lane(tops: [Option<i64>; 3], last: Option<Lane>, asked: &[Lane]) -
         .copied()
 }
 
+/// How many waiting tasks are looked at for the first one of these lanes. The first is one of them where
+/// all lanes are asked for. Otherwise there may be millions of other lanes before it: whoever waits for it
+/// wakes up when the last of so many is due, promotes them, and looks further.
+pub(super) const fn looked_at(lanes: &[Lane]) -> i64 {
+    if lanes.len() >= Lane::ALL.len() { 1 } else { 1_000 }
+}
+
 /// What is written down of a task that is given up because its leases ran out.
 pub(super) const POISONED: &str = "its lease ran out five times in a row";
 

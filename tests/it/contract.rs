@@ -317,6 +317,7 @@ macro_rules! contract {
                 a_pause_is_waited_out_to_the_millisecond,
                 a_waiting_task_is_announced_for_its_time,
                 other_lanes_are_not_announced,
+                many_of_other_lanes_are_passed_in_a_few_steps,
                 a_blocked_host_is_no_work,
                 submission_and_completion_wake_whoever_waits,
             }

@@ -11,6 +11,7 @@ use crate::db::postgres::{Tx, first, rows, run};
 use crate::db::statement::{Dialect, given};
 use crate::db::{DbError, PgDb};
 use crate::frontier::listing;
+use crate::frontier::rulings::looked_at;
 use crate::frontier::{
     Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
     queue_key,
@@ -136,22 +137,27 @@ fn count(number: i64) -> u64 {
 
 /// When the next task of these lanes can be handed out.
 pub(super) async fn next_due(db: &PgDb, lanes: &[Lane]) -> Result<Option<Ts>, DbError> {
-    let of_lane = |lane: &Lane| {
-        let (top, lane) = (top_column(*lane), lane.number());
-        format!(
-            "(SELECT d.due FROM delayed d JOIN task t ON t.id = d.task_id WHERE t.lane = {lane}
-               ORDER BY d.due LIMIT 1)
-             UNION ALL (SELECT h.next_at FROM generate_series(1, 10) AS p(prio) CROSS JOIN LATERAL
-               (SELECT next_at FROM host WHERE {top} = p.prio ORDER BY next_at LIMIT 1) h)"
-        )
-    };
-    let lanes: Vec<String> = lanes.iter().map(of_lane).collect();
     if lanes.is_empty() {
         return Ok(None);
     }
-    let sql = format!("SELECT min(due) FROM ({}) AS n(due)", lanes.join(" UNION ALL "));
+    let of_lane = |lane: &Lane| {
+        let top = top_column(*lane);
+        format!(
+            " UNION ALL (SELECT h.next_at FROM generate_series(1, 10) AS p(prio) CROSS JOIN LATERAL
+               (SELECT next_at FROM host WHERE {top} = p.prio ORDER BY next_at LIMIT 1) h)"
+        )
+    };
+    let sql = format!(
+        "SELECT min(due) FROM (
+           SELECT coalesce(min(w.due) FILTER (WHERE w.lane = ANY($1::bigint[])),
+               CASE WHEN count(*) = $2 THEN max(w.due) END)
+             FROM (SELECT d.due, t.lane FROM delayed d JOIN task t ON t.id = d.task_id
+               ORDER BY d.due LIMIT $2) w{}) AS n(due)",
+        lanes.iter().map(of_lane).collect::<String>()
+    );
     let client = db.client().await?;
-    let row = first(&client, &sql, &[]).await?;
+    let asked: Vec<i64> = lanes.iter().map(|lane| lane.number()).collect();
+    let row = first(&client, &sql, &[&asked, &looked_at(lanes)]).await?;
     Ok(row.map(|row| maybe(&row, 0)).transpose()?.flatten().map(Ts::from_ms))
 }
 

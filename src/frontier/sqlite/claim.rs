@@ -456,11 +456,12 @@ pub(super) fn next_due(conn: &Connection, lanes: &[Lane]) -> Result<Option<Ts>, 
     let asked = lanes.iter().fold(0, |mask, lane| mask | 1 << lane.number());
     let mut earliest: Option<i64> = conn
         .prepare_cached(
-            "SELECT d.due FROM delayed d CROSS JOIN task t ON t.id = d.task_id
-             WHERE (1 << t.lane) & ?1 ORDER BY d.due LIMIT 1",
+            "SELECT coalesce(min(w.due) FILTER (WHERE (1 << w.lane) & ?1),
+                 CASE WHEN count(*) = ?2 THEN max(w.due) END)
+             FROM (SELECT d.due, t.lane FROM delayed d CROSS JOIN task t ON t.id = d.task_id
+               ORDER BY d.due LIMIT ?2) w",
         )?
-        .query_row([asked], |row| row.get(0))
-        .optional()?;
+        .query_row((asked, rulings::looked_at(lanes)), |row| row.get(0))?;
     for lane in lanes {
         let top = top_column(*lane);
         let sql = format!("SELECT min(next_at) FROM host WHERE {top} = ?1");

@@ -77,6 +77,28 @@ pub(super) async fn other_lanes_are_not_announced(open: Open) {
     assert!(!trial.store.has_work(&[Lane::Page]).await.unwrap());
 }
 
+pub(super) async fn many_of_other_lanes_are_passed_in_a_few_steps(open: Open) {
+    let trial = begin(open).await;
+    let start = trial.now();
+    let waits = |number: u64| {
+        let not_before = Some(start.after(DAY + TICK * u32::try_from(number).unwrap()));
+        NewTask { not_before, ..feed(&format!("https://a.example/{number}")) }
+    };
+    trial.store.submit((1..=2_500).map(waits).collect()).await.unwrap();
+    let at = start.after(DAY * 2);
+    trial.submit([NewTask { not_before: Some(at), ..page("https://b.example/later") }]).await;
+    let lanes = [Lane::Page];
+    let mut steps = 0;
+    while trial.claim(1, &lanes).await.is_empty() {
+        let next = trial.store.next_due(&lanes).await.unwrap().expect("it is announced");
+        assert!(next <= at, "it is handed out late: {next}");
+        trial.pass(next.since(trial.now()));
+        steps += 1;
+        assert!(steps < 10, "it wakes again and again at {next}");
+    }
+    assert_eq!(trial.now(), at);
+}
+
 pub(super) async fn a_blocked_host_is_no_work(open: Open) {
     let trial = begin(open).await;
     trial.submit([feed("https://a.example/feed")]).await;
