@@ -173,7 +173,6 @@ async fn a_thousand_addresses_of_a_run_are_explained_each_by_one_call() {
     // A machine that is busy would never have done all that is due.
     world.config.schedule.default_interval = feedmill::config::Span::minutes(7 * 24 * 60);
     world.config.schedule.sitemap_interval = feedmill::config::Span::minutes(7 * 24 * 60);
-    world.config.schedule.max_interval = feedmill::config::Span::minutes(7 * 24 * 60);
     world.follow().await;
     trouble(&world);
     world.run_once().await;

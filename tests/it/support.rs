@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use feedmill::app::{self, Mode, Progress, RunOptions, Snapshot};
 use feedmill::clock::Clock;
-use feedmill::config::{Config, Span};
+use feedmill::config::Config;
 use feedmill::demo::{self, Options, Report};
 use feedmill::frontier::TaskFilter;
 use feedmill::model::{Kind, Lane, NewTask, Origin, Task, Ts};
@@ -86,8 +86,6 @@ impl World {
         };
         let mut config = demo::config(&options, &newsroom).unwrap();
         config.database.url = database.to_owned().into();
-        // A week-end's rhythm must not keep a test waiting.
-        config.schedule.max_interval = Span::hours(1);
         let store = app::open(&config, &clock).await.unwrap();
         Self { newsroom, clock, config, store, start, truth: None, dir }
     }
