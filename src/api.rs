@@ -40,7 +40,6 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::{self, AppError, Progress, Reload};
@@ -114,7 +113,7 @@ struct Inner {
     memo: stats::Memos,
     looked: frontier::Looked,
     /// What is worked out while nobody waits for it.
-    tasks: TaskTracker,
+    background: memo::Background,
 }
 
 impl std::fmt::Debug for Api {
@@ -170,7 +169,7 @@ pub async fn listen(
         guard: guard::Guard::new(&config.api, address),
         memo: stats::Memos::default(),
         looked: frontier::Looked::default(),
-        tasks: TaskTracker::new(),
+        background: memo::Background::default(),
     }));
     Ok(Listening { api, listener })
 }
@@ -196,8 +195,7 @@ impl Listening {
         let looking = look(api.clone());
         let serving = server::serve(listener, router, &api.config.api, api.stop.clone());
         tokio::join!(serving, looking);
-        api.tasks.close();
-        api.tasks.wait().await;
+        api.background.finish().await;
         api.store.close().await;
     }
 }

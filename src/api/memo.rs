@@ -28,6 +28,29 @@ pub(super) struct Memo<K, V> {
 /// Whoever holds it makes an answer.
 type Turn = tokio::sync::Mutex<()>;
 
+/// Work that nobody waits for. One is done at a time, so that it takes little from those who wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Background {
+    tasks: TaskTracker,
+    turn: Arc<Turn>,
+}
+
+impl Background {
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let turn = Arc::clone(&self.turn);
+        self.tasks.spawn(async move {
+            let _turn = turn.lock().await;
+            work.await;
+        });
+    }
+
+    /// Waits until all of it is done.
+    pub(super) async fn finish(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
 #[derive(Debug)]
 struct Kept<K, V> {
     key: K,
@@ -64,7 +87,7 @@ where
     K: Clone + PartialEq + Send + 'static,
     V: Clone + Send + 'static,
 {
-    pub(super) async fn get<E, F>(&self, tasks: &TaskTracker, key: K, work: F) -> Result<V, E>
+    pub(super) async fn get<E, F>(&self, background: &Background, key: K, work: F) -> Result<V, E>
     where
         E: std::fmt::Display + Send,
         F: Future<Output = Result<V, E>> + Send + 'static,
@@ -84,7 +107,7 @@ where
             Known::Old(value) => {
                 drop(turn);
                 let (kept, terms) = (Arc::clone(&self.kept), (self.least, self.factor));
-                tasks.spawn(async move {
+                background.spawn(async move {
                     let began = Instant::now();
                     match work.await {
                         Ok(value) => keep(&kept, key, value, good_for(began.elapsed(), terms)),
@@ -137,7 +160,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn look<K: PartialEq, V: Clone>(kept: &Mutex<Vec<Kept<K, V>>>, key: &K) -> Known<V> {
     let (mut kept, now) = (locked(kept), Instant::now());
-    kept.retain(|one| one.told_until > now);
+    kept.retain(|one| one.told_until > now || one.renewing);
     match kept.iter_mut().find(|one| one.key == *key) {
         None => Known::Nothing,
         Some(one) if one.good_until > now || one.renewing => Known::Good(one.value.clone()),
@@ -176,53 +199,56 @@ fn give_up<K: PartialEq, V>(kept: &Mutex<Vec<Kept<K, V>>>, key: &K) {
 mod tests {
     use super::*;
 
-    async fn ask(memo: &Memo<u8, u32>, tasks: &TaskTracker, answer: u32) -> u32 {
+    async fn ask(memo: &Memo<u8, u32>, background: &Background, answer: u32) -> u32 {
         let work = async move { Ok::<_, std::io::Error>(answer) };
-        let told = memo.get(tasks, 1, work).await.unwrap();
+        let told = memo.get(background, 1, work).await.unwrap();
         // Whatever was begun is done before anybody asks again.
-        tasks.close();
-        tasks.wait().await;
-        tasks.reopen();
+        background.finish().await;
+        background.tasks.reopen();
         told
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_old_answer_is_told_once_more_and_a_very_old_one_never() {
-        let (memo, tasks) = (Memo::default(), TaskTracker::new());
-        assert_eq!(ask(&memo, &tasks, 1).await, 1);
-        assert_eq!(ask(&memo, &tasks, 2).await, 1);
+        let (memo, background) = (Memo::default(), Background::default());
+        assert_eq!(ask(&memo, &background, 1).await, 1);
+        assert_eq!(ask(&memo, &background, 2).await, 1);
         tokio::time::advance(LEAST + Duration::from_secs(1)).await;
-        assert_eq!(ask(&memo, &tasks, 3).await, 1);
-        assert_eq!(ask(&memo, &tasks, 4).await, 3);
+        assert_eq!(ask(&memo, &background, 3).await, 1);
+        assert_eq!(ask(&memo, &background, 4).await, 3);
         tokio::time::advance(3 * LEAST).await;
-        assert_eq!(ask(&memo, &tasks, 5).await, 5);
+        assert_eq!(ask(&memo, &background, 5).await, 5);
         memo.forget();
-        assert_eq!(ask(&memo, &tasks, 6).await, 6);
+        assert_eq!(ask(&memo, &background, 6).await, 6);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_the_same_waits_and_who_asks_something_else_does_not() {
-        let (memo, tasks) = (Memo::<u8, u32>::default(), TaskTracker::new());
+        let (memo, background) = (Memo::<u8, u32>::default(), Background::default());
         let slow = |value| async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Ok::<_, std::io::Error>(value)
         };
         let other = async {
             let began = Instant::now();
-            let told = memo.get(&tasks, 2, async { Ok::<_, std::io::Error>(9) }).await.unwrap();
+            let told =
+                memo.get(&background, 2, async { Ok::<_, std::io::Error>(9) }).await.unwrap();
             (told, began.elapsed())
         };
-        let (first, second, other) =
-            tokio::join!(memo.get(&tasks, 1, slow(1)), memo.get(&tasks, 1, slow(2)), other);
+        let (first, second, other) = tokio::join!(
+            memo.get(&background, 1, slow(1)),
+            memo.get(&background, 1, slow(2)),
+            other
+        );
         assert_eq!((first.unwrap(), second.unwrap()), (1, 1), "one of them worked for both");
         assert_eq!(other, (9, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_no_answer() {
-        let (memo, tasks) = (Memo::<u8, u32>::default(), TaskTracker::new());
+        let (memo, background) = (Memo::<u8, u32>::default(), Background::default());
         let fails = async { Err(std::io::Error::other("no")) };
-        assert!(memo.get(&tasks, 1, fails).await.is_err());
-        assert_eq!(ask(&memo, &tasks, 2).await, 2);
+        assert!(memo.get(&background, 1, fails).await.is_err());
+        assert_eq!(ask(&memo, &background, 2).await, 2);
     }
 }

@@ -21,6 +21,8 @@ use crate::store::browse::places::{highest, places};
 const LARGE: i64 = 10_000;
 /// Places that are read ahead.
 const AHEAD: usize = 5_000;
+/// Whoever comes so near to their end is about to ask for what is behind them.
+const NEAR: usize = 1_000;
 /// They are good for so many times as long as they took: all who ask cost a fortieth for each filter.
 const FACTOR: u32 = 40;
 
@@ -61,7 +63,7 @@ pub(super) async fn count(api: &Api, filter: &TaskFilter) -> Result<u64, Problem
         return Ok(api.store.count(wanted).await?);
     }
     let counted = async move { of.store.count(wanted).await };
-    Ok(api.looked.totals.get(&api.tasks, key, counted).await?)
+    Ok(api.looked.totals.get(&api.background, key, counted).await?)
 }
 
 /// A part of the list behind the filter's place.
@@ -84,6 +86,9 @@ pub(super) async fn page(
     let key = known.unwrap_or_else(|| (all.clone(), after));
     let places = ahead(api, key).await?;
     let behind = begin(&places, after.as_ref());
+    if let Some(end) = nearing(&places, behind) {
+        read_on(api, (all, Some(end)));
+    }
     let mut places: Vec<Cursor> = places.iter().skip(behind).take(limit + 1).copied().collect();
     let more = places.len() > limit;
     places.truncate(limit);
@@ -107,7 +112,7 @@ pub(super) async fn numbered(
             let (all, of) = (TaskFilter { limit: offset, ..whole(&filter) }, api.clone());
             let wanted = all.clone();
             let read = async move { places(&*of.store, &wanted).await.map(Arc::new) };
-            let before = api.looked.places.get(&api.tasks, (all, None), read).await?;
+            let before = api.looked.places.get(&api.background, (all, None), read).await?;
             match before.last() {
                 Some(last) if before.len() == offset => Some(*last),
                 _ => return Ok(Vec::new()),
@@ -121,7 +126,25 @@ async fn ahead(api: &Api, key: Key) -> Result<Arc<Vec<Cursor>>, Problem> {
     let of = api.clone();
     let filter = TaskFilter { after: key.1, limit: AHEAD, ..key.0.clone() };
     let read = async move { places(&*of.store, &filter).await.map(Arc::new) };
-    Ok(api.looked.places.get(&api.tasks, key, read).await?)
+    Ok(api.looked.places.get(&api.background, key, read).await?)
+}
+
+/// Reads the next places while the last ones are still being looked at, so that nobody waits for them.
+fn read_on(api: &Api, key: Key) {
+    if api.looked.places.key_where(|known, _| *known == key).is_none() {
+        let of = api.clone();
+        api.background.spawn(async move {
+            if let Err(problem) = ahead(&of, key).await {
+                tracing::debug!(?problem, "places could not be read ahead");
+            }
+        });
+    }
+}
+
+/// The last of these places, when not much is left behind so many and there is more behind it.
+fn nearing(places: &[Cursor], behind: usize) -> Option<Cursor> {
+    let left = places.len().saturating_sub(behind);
+    places.last().copied().filter(|_| places.len() == AHEAD && left < NEAR)
 }
 
 /// How many of these places are not behind another.
@@ -160,6 +183,9 @@ mod tests {
         assert!(!covers(Some(&at(5_001)), &full, Some(&at(5_002)), 50));
         let (_, short) = full.split_at(4_990);
         assert!(covers(None, short, Some(&at(1)), 50), "there is nothing behind them");
+        assert_eq!(nearing(&full, 4_000), None);
+        assert_eq!(nearing(&full, 4_001), Some(at(1)), "what is behind it is read now");
+        assert_eq!(nearing(short, 0), None, "there is nothing behind it");
         // A place need not be there any more.
         assert_eq!(begin(short, Some(&at(8))), 3);
         assert_eq!(begin(&[at(9), at(3)], Some(&at(5))), 1);
