@@ -131,6 +131,8 @@ pub(super) struct KnownTask {
     pub(super) fetched_at: Option<i64>,
     pub(super) fetch_count: u32,
     pub(super) last_error: Option<Code>,
+    /// Leases of it that ended without an answer since the last one.
+    pub(super) strikes: i64,
     pub(super) owner: Option<i64>,
     pub(super) depth: i64,
 }
@@ -197,9 +199,10 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
     }
     match known.status {
         Status::Pending => {
-            // What comes back has its own rhythm, and a failed task waits as it was told.
+            // What comes back has its own rhythm, and a task that failed or was struck waits as it
+            // was told: a feed that names it again must not lead it from crash to crash.
             let comes_back = wish.kind.recurs() || known.fetch_count > 0;
-            let waits = comes_back || known.last_error.is_some();
+            let waits = comes_back || known.last_error.is_some() || known.strikes > 0;
             let sooner = !waits && known.due > now.ms() && wish.at < known.due;
             (sooner || wish.prio > known.prio).then_some(if sooner { wish.at } else { known.due })
         }

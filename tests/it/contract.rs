@@ -236,6 +236,7 @@ macro_rules! contract {
                 a_lease_outlasts_the_block_of_its_host,
                 a_lease_left_on_a_parked_task_ends,
                 strikes_put_a_task_off_for_longer_and_longer,
+                whoever_names_a_struck_task_again_does_not_bring_it_forward,
                 a_crash_is_a_strike_for_each_lease_that_was_left,
                 five_leases_that_ran_out_are_poison,
                 the_log_tells_once_of_what_was_poison,

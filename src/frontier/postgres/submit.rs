@@ -233,7 +233,7 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
         tx,
         "SELECT t.id, t.host_id, t.lane, t.prio, t.due, t.kind, t.status, t.hash, t.source_id,
            t.fetched_at, l.id IS NOT NULL, f.last_error, coalesce(t.url_key, t.url), t.fetch_count,
-           t.origin, t.parent_id, t.depth
+           t.origin, t.parent_id, t.depth, coalesce(f.strikes, 0)::bigint
          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k(host_id, lane, hash)
          JOIN task t ON t.host_id = k.host_id AND t.lane = k.lane AND t.hash = k.hash
          LEFT JOIN host l ON l.queue_id = t.host_id AND l.lease_task = t.id
@@ -256,6 +256,7 @@ async fn known(tx: &Tx<'_>, again: &[&Asked<'_>]) -> Result<HashMap<Key, Kept>, 
             fetched_at: maybe(row, 9)?,
             fetch_count: narrow("count", row, 13)?,
             last_error: maybe_code(row, 11)?,
+            strikes: int(row, 17)?,
             owner: maybe(row, 8)?,
             depth: int(row, 16)?,
         };

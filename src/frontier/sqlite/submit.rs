@@ -225,6 +225,7 @@ impl<'a> Intake<'a> {
             fetched_at,
             fetch_count,
             last_error: None,
+            strikes: 0,
             owner,
             depth,
         };
@@ -248,7 +249,7 @@ impl<'a> Intake<'a> {
             return Ok(Met::Known);
         }
         let old = Place { task: id, queue, lane, prio, due };
-        let (leased, last_error) = self.standing(id, queue)?;
+        let (leased, last_error, strikes) = self.standing(id, queue)?;
         if leased {
             if status == Status::Parked && new.source.is_some() {
                 // It goes on when it comes back, or when its lease runs out.
@@ -259,7 +260,7 @@ impl<'a> Intake<'a> {
             }
             return Ok(Met::Known);
         }
-        known.last_error = last_error;
+        (known.last_error, known.strikes) = (last_error, strikes);
         let Some(due) = new_due(&known, &wish, self.now) else {
             return Ok(Met::Known);
         };
@@ -288,16 +289,18 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// Whether a task is under way, and what went wrong with it last.
-    fn standing(&self, task: i64, queue: i64) -> Result<(bool, Option<Code>), DbError> {
-        let (leased, code): (bool, Option<i64>) = self
+    /// Whether a task is under way, what went wrong with it last, and its strikes.
+    fn standing(&self, task: i64, queue: i64) -> Result<(bool, Option<Code>, i64), DbError> {
+        let (leased, code, strikes): (bool, Option<i64>, i64) = self
             .conn
             .prepare_cached(
                 "SELECT EXISTS(SELECT 1 FROM host WHERE queue_id = ?2 AND lease_task = ?1),
-                   (SELECT last_error FROM fetch_state WHERE task_id = ?1)",
+                   (SELECT last_error FROM fetch_state WHERE task_id = ?1),
+                   coalesce((SELECT strikes FROM fetch_state WHERE task_id = ?1), 0)",
             )?
-            .query_row((task, queue), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok((leased, code.map(|code| number("code", code, Code::from_number)).transpose()?))
+            .query_row((task, queue), |row| row.try_into())?;
+        let code = code.map(|code| number("code", code, Code::from_number)).transpose()?;
+        Ok((leased, code, strikes))
     }
 }
 

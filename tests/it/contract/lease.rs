@@ -10,7 +10,7 @@ use feedmill::store::Committed;
 
 use super::Open;
 use super::ready::{article, entry};
-use super::trial::{PAUSE, TERM, TICK, Trial, a, begin, feed, owned_by, page, then};
+use super::trial::{PAUSE, TERM, TICK, Trial, a, at_priority, begin, feed, owned_by, page, then};
 
 const URL: &str = "https://a.example/1";
 
@@ -175,6 +175,22 @@ pub(super) async fn strikes_put_a_task_off_for_longer_and_longer(open: Open) {
     trial.pass(TERM + AGES);
     assert!(trial.idle().await);
     assert_eq!(trial.task(URL).await.last_error, Some(Code::Poison));
+}
+
+pub(super) async fn whoever_names_a_struck_task_again_does_not_bring_it_forward(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([page(URL)]).await;
+    for _ in 0..3 {
+        assert_eq!(trial.claim(9, Lane::ALL).await.len(), 1);
+        trial.backend.recover().await;
+        trial.pass(Duration::from_mins(2));
+    }
+    let due = trial.task(URL).await.next_fetch_at;
+    assert!(due > trial.now().after(Duration::from_mins(27)), "{due}");
+    trial.submit([page(URL)]).await;
+    trial.submit([at_priority(10, page(URL))]).await;
+    assert_eq!(trial.task(URL).await.next_fetch_at, due, "it keeps its wait");
+    assert!(trial.idle().await);
 }
 
 pub(super) async fn a_crash_is_a_strike_for_each_lease_that_was_left(open: Open) {

@@ -123,7 +123,7 @@ impl Model {
         if leased {
             return (false, false);
         }
-        let waits = task.kind.recurs() || task.failed || task.asked;
+        let waits = task.kind.recurs() || task.failed || task.asked || task.lost > 0;
         match task.status {
             Status::Pending => {
                 let sooner = task.due > now && given.at < task.due && !waits;
