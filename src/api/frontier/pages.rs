@@ -8,6 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{Semaphore, SemaphorePermit};
+
 use crate::api::Api;
 use crate::api::listing::{Stretch, cut};
 use crate::api::memo::Memo;
@@ -22,7 +24,9 @@ const LARGE: i64 = 10_000;
 /// Places that are read ahead.
 const AHEAD: usize = 5_000;
 /// Whoever comes so near to their end is about to ask for what is behind them.
-const NEAR: usize = 1_000;
+const NEAR: usize = 2_500;
+/// Looks at the whole queue at a time: there must be connections left for those who ask for less.
+const WIDE: usize = 2;
 /// They are good for so many times as long as they took: all who ask cost a fortieth for each filter.
 const FACTOR: u32 = 40;
 
@@ -34,12 +38,14 @@ type Key = (TaskFilter, Option<Cursor>);
 pub(in crate::api) struct Looked {
     places: Memo<Key, Arc<Vec<Cursor>>>,
     totals: Memo<TaskFilter, u64>,
+    wide: Semaphore,
 }
 
 impl Default for Looked {
     fn default() -> Self {
         let least = Duration::ZERO;
-        Self { places: Memo::new(least, FACTOR), totals: Memo::new(least, FACTOR) }
+        let (places, totals) = (Memo::new(least, FACTOR), Memo::new(least, FACTOR));
+        Self { places, totals, wide: Semaphore::new(WIDE) }
     }
 }
 
@@ -49,6 +55,13 @@ impl Looked {
         self.places.forget();
         self.totals.forget();
     }
+}
+
+/// Waits for its turn, when the whole queue has to be looked at for it. An index leads to the tasks of a
+/// host and of a source.
+async fn turn<'a>(api: &'a Api, filter: &TaskFilter) -> Option<SemaphorePermit<'a>> {
+    let narrow = filter.host.is_some() || filter.source.is_some();
+    if narrow { None } else { api.looked.wide.acquire().await.ok() }
 }
 
 fn whole(filter: &TaskFilter) -> TaskFilter {
@@ -62,7 +75,10 @@ pub(super) async fn count(api: &Api, filter: &TaskFilter) -> Result<u64, Problem
     if highest(&*api.store).await? < LARGE {
         return Ok(api.store.count(wanted).await?);
     }
-    let counted = async move { of.store.count(wanted).await };
+    let counted = async move {
+        let _turn = turn(&of, &wanted).await;
+        of.store.count(wanted).await
+    };
     Ok(api.looked.totals.get(&api.background, key, counted).await?)
 }
 
@@ -125,7 +141,10 @@ pub(super) async fn numbered(
 async fn ahead(api: &Api, key: Key) -> Result<Arc<Vec<Cursor>>, Problem> {
     let of = api.clone();
     let filter = TaskFilter { after: key.1, limit: AHEAD, ..key.0.clone() };
-    let read = async move { places(&*of.store, &filter).await.map(Arc::new) };
+    let read = async move {
+        let _turn = turn(&of, &filter).await;
+        places(&*of.store, &filter).await.map(Arc::new)
+    };
     Ok(api.looked.places.get(&api.background, key, read).await?)
 }
 
@@ -183,8 +202,8 @@ mod tests {
         assert!(!covers(Some(&at(5_001)), &full, Some(&at(5_002)), 50));
         let (_, short) = full.split_at(4_990);
         assert!(covers(None, short, Some(&at(1)), 50), "there is nothing behind them");
-        assert_eq!(nearing(&full, 4_000), None);
-        assert_eq!(nearing(&full, 4_001), Some(at(1)), "what is behind it is read now");
+        assert_eq!(nearing(&full, 2_500), None);
+        assert_eq!(nearing(&full, 2_501), Some(at(1)), "what is behind it is read now");
         assert_eq!(nearing(short, 0), None, "there is nothing behind it");
         // A place need not be there any more.
         assert_eq!(begin(short, Some(&at(8))), 3);
