@@ -138,7 +138,8 @@ fn cluster(
         })
         .transpose()?;
     let raw = *layout == EsLayout::RawContent;
-    let trusted = certificates("elasticsearch", root_cert)?.map(|(_, all)| all).unwrap_or_default();
+    let roots = certificates("elasticsearch", root_cert)?.unwrap_or_default();
+    let trusted = Certificate::from_pem_bundle(&roots).unwrap_or_default();
     Ok(elasticsearch::Settings {
         url,
         authorization,
@@ -161,8 +162,8 @@ fn cluster(
     })
 }
 
-/// The certificates in a file, as they stand there and read; none without a name.
-fn certificates(sink: &str, path: &Path) -> Result<Option<(Vec<u8>, Vec<Certificate>)>, AppError> {
+/// The certificates (PEM) in a file; none without a name.
+fn certificates(sink: &str, path: &Path) -> Result<Option<Vec<u8>>, AppError> {
     if path.as_os_str().is_empty() {
         return Ok(None);
     }
@@ -171,7 +172,7 @@ fn certificates(sink: &str, path: &Path) -> Result<Option<(Vec<u8>, Vec<Certific
     };
     let pem = std::fs::read(path).map_err(|error| bad(&error))?;
     match Certificate::from_pem_bundle(&pem) {
-        Ok(all) if !all.is_empty() => Ok(Some((pem, all))),
+        Ok(all) if !all.is_empty() => Ok(Some(pem)),
         _ => Err(bad(&"it holds no certificate in PEM form")),
     }
 }
@@ -182,7 +183,7 @@ fn server(
     root_cert: &Path,
     timeout: Span,
 ) -> Result<Server, AppError> {
-    let roots = certificates(name, root_cert)?.map(|(pem, _)| pem);
+    let roots = certificates(name, root_cert)?;
     Ok(Server::new(url.expose().to_owned(), url.to_string(), roots, timeout.duration()))
 }
 

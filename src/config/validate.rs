@@ -319,7 +319,14 @@ impl Found {
                 self.header_lines(&format!("{path}.headers"), headers);
                 &["http", "https"]
             }
-            Target::Redis { .. } | Target::RedisStream { .. } => &["redis", "rediss"],
+            Target::Redis { url, root_cert, .. } | Target::RedisStream { url, root_cert, .. } => {
+                let tls = Url::parse(url.expose()).is_ok_and(|url| url.scheme() == "rediss");
+                if !root_cert.as_os_str().is_empty() && !tls {
+                    let message = "goes with a url that begins with rediss://";
+                    self.refuse(&format!("{path}.root_cert"), message);
+                }
+                &["redis", "rediss"]
+            }
             Target::Nats { .. } => &["nats", "tls"],
         };
         let all = target.url().map(|url| url.expose().split(',').map(str::trim)).into_iter();

@@ -46,7 +46,7 @@ impl Server {
 
     fn client(&self) -> Result<Client, RedisError> {
         match &self.roots {
-            Some(roots) if self.url.starts_with("rediss:") => {
+            Some(roots) => {
                 let root_cert = Some(roots.clone());
                 Client::build_with_tls(
                     self.url.as_str(),
