@@ -113,7 +113,7 @@ struct Inner {
     memo: stats::Memos,
     looked: frontier::Looked,
     /// What is worked out while nobody waits for it.
-    background: memo::Background,
+    workers: memo::Workers,
 }
 
 impl std::fmt::Debug for Api {
@@ -169,7 +169,7 @@ pub async fn listen(
         guard: guard::Guard::new(&config.api, address),
         memo: stats::Memos::default(),
         looked: frontier::Looked::default(),
-        background: memo::Background::default(),
+        workers: memo::Workers::default(),
     }));
     Ok(Listening { api, listener })
 }
@@ -195,7 +195,7 @@ impl Listening {
         let looking = look(api.clone());
         let serving = server::serve(listener, router, &api.config.api, api.stop.clone());
         tokio::join!(serving, looking);
-        api.background.finish().await;
+        api.workers.stop().await;
         api.store.close().await;
     }
 }

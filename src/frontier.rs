@@ -214,7 +214,8 @@ pub trait Frontier: Send + Sync {
     /// Asks for a second host under the same lease, for a redirect.
     async fn extend(&self, lease: LeaseId, host: &str) -> Result<Extension, DbError>;
 
-    /// When the next task of these lanes can be handed out; `None` when nothing waits.
+    /// When the next task of these lanes can be handed out, or when to look again where very many of other
+    /// lanes come before it; `None` when nothing waits.
     async fn next_due(&self, lanes: &[Lane]) -> Result<Option<Ts>, DbError>;
 
     /// Whether a task of these lanes is due and could be served soon: its host is not blocked.

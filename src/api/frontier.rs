@@ -363,7 +363,7 @@ async fn stats(
             total_dead: total.dead,
         })
     };
-    Ok(Json(api.memo.queue.get(&api.background, top, counted).await?))
+    Ok(Json(api.memo.queue.get(&api.workers, top, counted).await?))
 }
 
 async fn find(api: &Api, id: &str) -> Result<Task, Problem> {

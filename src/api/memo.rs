@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// An answer is usually good for at least so long.
@@ -28,24 +30,48 @@ pub(super) struct Memo<K, V> {
 /// Whoever holds it makes an answer.
 type Turn = tokio::sync::Mutex<()>;
 
-/// Work that nobody waits for. One is done at a time, so that it takes little from those who wait.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Background {
+/// Looks at everything at a time, for those who wait: there must be connections left for those who ask for
+/// less.
+const WIDE: usize = 2;
+/// What takes longer while nobody waits for it is given up.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Who works on answers. What nobody waits for is done one at a time, so that it takes little from those who
+/// wait, and is left when the server stops.
+#[derive(Clone, Debug)]
+pub(super) struct Workers {
     tasks: TaskTracker,
     turn: Arc<Turn>,
+    wide: Arc<Semaphore>,
+    over: CancellationToken,
 }
 
-impl Background {
+impl Default for Workers {
+    fn default() -> Self {
+        Self {
+            tasks: TaskTracker::new(),
+            turn: Arc::default(),
+            wide: Arc::new(Semaphore::new(WIDE)),
+            over: CancellationToken::new(),
+        }
+    }
+}
+
+impl Workers {
+    /// Does something while nobody waits for it.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let turn = Arc::clone(&self.turn);
-        self.tasks.spawn(async move {
+        let (turn, over) = (Arc::clone(&self.turn), self.over.clone());
+        self.tasks.spawn(over.run_until_cancelled_owned(async move {
             let _turn = turn.lock().await;
-            work.await;
-        });
+            if tokio::time::timeout(LONGEST, work).await.is_err() {
+                tracing::debug!("an answer that nobody waits for took too long");
+            }
+        }));
     }
 
-    /// Waits until all of it is done.
-    pub(super) async fn finish(&self) {
+    /// Leaves all that nobody waits for.
+    pub(super) async fn stop(&self) {
+        self.over.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -56,7 +82,7 @@ struct Kept<K, V> {
     key: K,
     value: V,
     good_until: Instant,
-    /// What is older than this is told to nobody.
+    /// What is older than this is told to nobody, unless a new one is on its way.
     told_until: Instant,
     renewing: bool,
 }
@@ -87,7 +113,23 @@ where
     K: Clone + PartialEq + Send + 'static,
     V: Clone + Send + 'static,
 {
-    pub(super) async fn get<E, F>(&self, background: &Background, key: K, work: F) -> Result<V, E>
+    /// An answer for which everything has to be looked at.
+    pub(super) async fn get<E, F>(&self, workers: &Workers, key: K, work: F) -> Result<V, E>
+    where
+        E: std::fmt::Display + Send,
+        F: Future<Output = Result<V, E>> + Send + 'static,
+    {
+        self.answer(workers, true, key, work).await
+    }
+
+    /// An answer; `wide` when everything has to be looked at for it.
+    pub(super) async fn answer<E, F>(
+        &self,
+        workers: &Workers,
+        wide: bool,
+        key: K,
+        work: F,
+    ) -> Result<V, E>
     where
         E: std::fmt::Display + Send,
         F: Future<Output = Result<V, E>> + Send + 'static,
@@ -106,20 +148,19 @@ where
             Known::Good(value) => Ok(value),
             Known::Old(value) => {
                 drop(turn);
-                let (kept, terms) = (Arc::clone(&self.kept), (self.least, self.factor));
-                background.spawn(async move {
+                let renewal = Renewal { kept: Arc::clone(&self.kept), key };
+                let terms = (self.least, self.factor);
+                workers.spawn(async move {
                     let began = Instant::now();
                     match work.await {
-                        Ok(value) => keep(&kept, key, value, good_for(began.elapsed(), terms)),
-                        Err(error) => {
-                            tracing::debug!(%error, "figures could not be had");
-                            give_up(&kept, &key);
-                        }
+                        Ok(value) => renewal.done(value, good_for(began.elapsed(), terms)),
+                        Err(error) => tracing::debug!(%error, "figures could not be had"),
                     }
                 });
                 Ok(value)
             }
             Known::Nothing => {
+                let _permit = if wide { workers.wide.acquire().await.ok() } else { None };
                 let began = Instant::now();
                 let value = work.await?;
                 let good = good_for(began.elapsed(), (self.least, self.factor));
@@ -189,9 +230,23 @@ fn keep<K: PartialEq, V>(kept: &Mutex<Vec<Kept<K, V>>>, key: K, value: V, good: 
     kept.push(Kept { key, value, good_until, told_until, renewing: false });
 }
 
-fn give_up<K: PartialEq, V>(kept: &Mutex<Vec<Kept<K, V>>>, key: &K) {
-    if let Some(one) = locked(kept).iter_mut().find(|one| one.key == *key) {
-        one.renewing = false;
+/// A new answer on its way. However that ends, the next who asks may begin another.
+struct Renewal<K: PartialEq, V> {
+    kept: Arc<Mutex<Vec<Kept<K, V>>>>,
+    key: K,
+}
+
+impl<K: Clone + PartialEq, V> Renewal<K, V> {
+    fn done(&self, value: V, good: Duration) {
+        keep(&self.kept, self.key.clone(), value, good);
+    }
+}
+
+impl<K: PartialEq, V> Drop for Renewal<K, V> {
+    fn drop(&mut self) {
+        if let Some(one) = locked(&self.kept).iter_mut().find(|one| one.key == self.key) {
+            one.renewing = false;
+        }
     }
 }
 
@@ -199,56 +254,76 @@ fn give_up<K: PartialEq, V>(kept: &Mutex<Vec<Kept<K, V>>>, key: &K) {
 mod tests {
     use super::*;
 
-    async fn ask(memo: &Memo<u8, u32>, background: &Background, answer: u32) -> u32 {
+    async fn ask(memo: &Memo<u8, u32>, workers: &Workers, answer: u32) -> u32 {
         let work = async move { Ok::<_, std::io::Error>(answer) };
-        let told = memo.get(background, 1, work).await.unwrap();
-        // Whatever was begun is done before anybody asks again.
-        background.finish().await;
-        background.tasks.reopen();
+        let told = memo.get(workers, 1, work).await.unwrap();
+        settled(workers).await;
         told
+    }
+
+    /// Whatever was begun is done before anybody asks again.
+    async fn settled(workers: &Workers) {
+        workers.tasks.close();
+        workers.tasks.wait().await;
+        workers.tasks.reopen();
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_old_answer_is_told_once_more_and_a_very_old_one_never() {
-        let (memo, background) = (Memo::default(), Background::default());
-        assert_eq!(ask(&memo, &background, 1).await, 1);
-        assert_eq!(ask(&memo, &background, 2).await, 1);
+        let (memo, workers) = (Memo::default(), Workers::default());
+        assert_eq!(ask(&memo, &workers, 1).await, 1);
+        assert_eq!(ask(&memo, &workers, 2).await, 1);
         tokio::time::advance(LEAST + Duration::from_secs(1)).await;
-        assert_eq!(ask(&memo, &background, 3).await, 1);
-        assert_eq!(ask(&memo, &background, 4).await, 3);
+        assert_eq!(ask(&memo, &workers, 3).await, 1);
+        assert_eq!(ask(&memo, &workers, 4).await, 3);
         tokio::time::advance(3 * LEAST).await;
-        assert_eq!(ask(&memo, &background, 5).await, 5);
+        assert_eq!(ask(&memo, &workers, 5).await, 5);
         memo.forget();
-        assert_eq!(ask(&memo, &background, 6).await, 6);
+        assert_eq!(ask(&memo, &workers, 6).await, 6);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_the_same_waits_and_who_asks_something_else_does_not() {
-        let (memo, background) = (Memo::<u8, u32>::default(), Background::default());
+        let (memo, workers) = (Memo::<u8, u32>::default(), Workers::default());
         let slow = |value| async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Ok::<_, std::io::Error>(value)
         };
         let other = async {
             let began = Instant::now();
-            let told =
-                memo.get(&background, 2, async { Ok::<_, std::io::Error>(9) }).await.unwrap();
+            let told = memo.get(&workers, 2, async { Ok::<_, std::io::Error>(9) }).await.unwrap();
             (told, began.elapsed())
         };
-        let (first, second, other) = tokio::join!(
-            memo.get(&background, 1, slow(1)),
-            memo.get(&background, 1, slow(2)),
-            other
-        );
+        let (first, second, other) =
+            tokio::join!(memo.get(&workers, 1, slow(1)), memo.get(&workers, 1, slow(2)), other);
         assert_eq!((first.unwrap(), second.unwrap()), (1, 1), "one of them worked for both");
         assert_eq!(other, (9, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_hangs_or_fails_is_tried_again() {
+        let (memo, workers) = (Memo::<u8, u32>::default(), Workers::default());
+        assert_eq!(ask(&memo, &workers, 1).await, 1);
+        tokio::time::advance(LEAST + Duration::from_secs(1)).await;
+        let hangs = std::future::pending::<Result<u32, std::io::Error>>();
+        assert_eq!(memo.get(&workers, 1, hangs).await.unwrap(), 1);
+        assert_eq!(
+            memo.get(&workers, 1, async { Err(std::io::Error::other("no")) }).await.unwrap(),
+            1
+        );
+        settled(&workers).await;
+        assert_eq!(ask(&memo, &workers, 2).await, 2, "what is too old is not told");
+        tokio::time::advance(LEAST + Duration::from_secs(1)).await;
+        let hangs = std::future::pending::<Result<u32, std::io::Error>>();
+        assert_eq!(memo.get(&workers, 1, hangs).await.unwrap(), 2);
+        workers.stop().await;
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_failure_is_no_answer() {
-        let (memo, background) = (Memo::<u8, u32>::default(), Background::default());
+        let (memo, workers) = (Memo::<u8, u32>::default(), Workers::default());
         let fails = async { Err(std::io::Error::other("no")) };
-        assert!(memo.get(&background, 1, fails).await.is_err());
-        assert_eq!(ask(&memo, &background, 2).await, 2);
+        assert!(memo.get(&workers, 1, fails).await.is_err());
+        assert_eq!(ask(&memo, &workers, 2).await, 2);
     }
 }

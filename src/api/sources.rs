@@ -238,7 +238,7 @@ async fn standings(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Sta
         }
         Ok::<_, DbError>(Standings { sources: sources.len(), counts })
     };
-    Ok(Json(api.memo.standings.get(&api.background, (), counted).await?))
+    Ok(Json(api.memo.standings.get(&api.workers, (), counted).await?))
 }
 
 /// Lists the entries of a source's feeds, newest first

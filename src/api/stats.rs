@@ -151,7 +151,7 @@ async fn stats(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Stats>,
             saved_bytes_day: saved_bytes(store, from).await?,
         })
     };
-    Ok(Json(api.memo.stats.get(&api.background, (), counted).await?))
+    Ok(Json(api.memo.stats.get(&api.workers, (), counted).await?))
 }
 
 /// What was done in a stretch of time.
@@ -243,7 +243,7 @@ async fn over_time(
         let points = Point::all(&stretches, span, saved);
         Ok::<_, DbError>(Series { from: Time(from), bucket_ms: step_ms, points })
     };
-    Ok(Json(api.memo.series.get(&api.background, hours, counted).await?))
+    Ok(Json(api.memo.series.get(&api.workers, hours, counted).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -307,7 +307,7 @@ async fn ranking(
         let items = items.map(|it| Ranked { name: it.name, id: it.id, count: it.count });
         Ok::<_, DbError>(Ranking { items: items.collect() })
     };
-    Ok(Json(api.memo.top.get(&api.background, (by, hours, limit), counted).await?))
+    Ok(Json(api.memo.top.get(&api.workers, (by, hours, limit), counted).await?))
 }
 
 #[cfg(test)]

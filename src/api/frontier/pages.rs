@@ -5,16 +5,15 @@
 //! tasks themselves are read afresh, and what does not pass any more is left out. A small queue is looked
 //! at anew each time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::api::Api;
 use crate::api::listing::{Stretch, cut};
 use crate::api::memo::Memo;
 use crate::api::problem::Problem;
 use crate::api::views::TaskView;
+use crate::db::DbError;
 use crate::frontier::{Cursor, TaskFilter};
 use crate::model::{Task, TaskId};
 use crate::store::browse::places::{highest, places};
@@ -25,8 +24,9 @@ const LARGE: i64 = 10_000;
 const AHEAD: usize = 5_000;
 /// Whoever comes so near to their end is about to ask for what is behind them.
 const NEAR: usize = 2_500;
-/// Looks at the whole queue at a time: there must be connections left for those who ask for less.
-const WIDE: usize = 2;
+/// The largest page: the next places begin so many before the end of the last ones, so that there is always
+/// one list that has a whole page.
+const OVERLAP: usize = 1_000;
 /// They are good for so many times as long as they took: all who ask cost a fortieth for each filter.
 const FACTOR: u32 = 40;
 
@@ -38,30 +38,40 @@ type Key = (TaskFilter, Option<Cursor>);
 pub(in crate::api) struct Looked {
     places: Memo<Key, Arc<Vec<Cursor>>>,
     totals: Memo<TaskFilter, u64>,
-    wide: Semaphore,
+    /// The last of so many places.
+    lasts: Memo<TaskFilter, Option<Cursor>>,
+    /// What is being read before somebody asks for it.
+    coming: Mutex<Vec<Key>>,
 }
 
 impl Default for Looked {
     fn default() -> Self {
         let least = Duration::ZERO;
-        let (places, totals) = (Memo::new(least, FACTOR), Memo::new(least, FACTOR));
-        Self { places, totals, wide: Semaphore::new(WIDE) }
+        Self {
+            places: Memo::new(least, FACTOR),
+            totals: Memo::new(least, FACTOR),
+            lasts: Memo::new(least, FACTOR),
+            coming: Mutex::default(),
+        }
     }
 }
 
 impl Looked {
+    fn coming(&self) -> MutexGuard<'_, Vec<Key>> {
+        self.coming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Forgets everything: an operator changed the queue and wants to see it.
     pub(in crate::api) fn forget(&self) {
         self.places.forget();
         self.totals.forget();
+        self.lasts.forget();
     }
 }
 
-/// Waits for its turn, when the whole queue has to be looked at for it. An index leads to the tasks of a
-/// host and of a source.
-async fn turn<'a>(api: &'a Api, filter: &TaskFilter) -> Option<SemaphorePermit<'a>> {
-    let narrow = filter.host.is_some() || filter.source.is_some();
-    if narrow { None } else { api.looked.wide.acquire().await.ok() }
+/// Whether the whole queue has to be looked at: an index leads to the tasks of a host and of a source.
+fn is_wide(filter: &TaskFilter) -> bool {
+    filter.host.is_none() && filter.source.is_none()
 }
 
 fn whole(filter: &TaskFilter) -> TaskFilter {
@@ -75,11 +85,8 @@ pub(super) async fn count(api: &Api, filter: &TaskFilter) -> Result<u64, Problem
     if highest(&*api.store).await? < LARGE {
         return Ok(api.store.count(wanted).await?);
     }
-    let counted = async move {
-        let _turn = turn(&of, &wanted).await;
-        of.store.count(wanted).await
-    };
-    Ok(api.looked.totals.get(&api.background, key, counted).await?)
+    let counted = async move { of.store.count(wanted).await };
+    Ok(api.looked.totals.answer(&api.workers, is_wide(filter), key, counted).await?)
 }
 
 /// A part of the list behind the filter's place.
@@ -124,46 +131,67 @@ pub(super) async fn numbered(
 ) -> Result<Vec<TaskView>, Problem> {
     let after = match offset {
         0 => None,
-        _ => {
-            let (all, of) = (TaskFilter { limit: offset, ..whole(&filter) }, api.clone());
-            let wanted = all.clone();
-            let read = async move { places(&*of.store, &wanted).await.map(Arc::new) };
-            let before = api.looked.places.get(&api.background, (all, None), read).await?;
-            match before.last() {
-                Some(last) if before.len() == offset => Some(*last),
-                _ => return Ok(Vec::new()),
-            }
-        }
+        _ => match last(api, TaskFilter { limit: offset, ..whole(&filter) }).await? {
+            None => return Ok(Vec::new()),
+            last => last,
+        },
     };
     Ok(page(api, TaskFilter { after, ..filter }, limit).await?.0)
+}
+
+/// The last of as many places as the filter has room for; nothing when there are not so many.
+async fn last(api: &Api, filter: TaskFilter) -> Result<Option<Cursor>, Problem> {
+    let (of, wanted) = (api.clone(), filter.clone());
+    let read = async move {
+        let found = places(&*of.store, &wanted).await?;
+        Ok::<_, DbError>(found.last().copied().filter(|_| found.len() == wanted.limit))
+    };
+    if highest(&*api.store).await? < LARGE {
+        return Ok(read.await?);
+    }
+    Ok(api.looked.lasts.answer(&api.workers, is_wide(&filter), filter, read).await?)
 }
 
 async fn ahead(api: &Api, key: Key) -> Result<Arc<Vec<Cursor>>, Problem> {
     let of = api.clone();
     let filter = TaskFilter { after: key.1, limit: AHEAD, ..key.0.clone() };
-    let read = async move {
-        let _turn = turn(&of, &filter).await;
-        places(&*of.store, &filter).await.map(Arc::new)
-    };
-    Ok(api.looked.places.get(&api.background, key, read).await?)
+    let wide = is_wide(&filter);
+    let read = async move { places(&*of.store, &filter).await.map(Arc::new) };
+    Ok(api.looked.places.answer(&api.workers, wide, key, read).await?)
 }
 
 /// Reads the next places while the last ones are still being looked at, so that nobody waits for them.
 fn read_on(api: &Api, key: Key) {
-    if api.looked.places.key_where(|known, _| *known == key).is_none() {
-        let of = api.clone();
-        api.background.spawn(async move {
-            if let Err(problem) = ahead(&of, key).await {
-                tracing::debug!(?problem, "places could not be read ahead");
-            }
-        });
+    let mut coming = api.looked.coming();
+    if coming.contains(&key) || api.looked.places.key_where(|known, _| *known == key).is_some() {
+        return;
+    }
+    coming.push(key.clone());
+    let of = Coming { api: api.clone(), key };
+    api.workers.spawn(async move {
+        if let Err(problem) = ahead(&of.api, of.key.clone()).await {
+            tracing::debug!(?problem, "places could not be read ahead");
+        }
+    });
+}
+
+/// Places that are being read; however that ends, they may be read again.
+struct Coming {
+    api: Api,
+    key: Key,
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        self.api.looked.coming().retain(|key| *key != self.key);
     }
 }
 
-/// The last of these places, when not much is left behind so many and there is more behind it.
+/// Where the next places begin, when not much is left of these behind so many and there is more.
 fn nearing(places: &[Cursor], behind: usize) -> Option<Cursor> {
     let left = places.len().saturating_sub(behind);
-    places.last().copied().filter(|_| places.len() == AHEAD && left < NEAR)
+    let start = places.len().checked_sub(1 + OVERLAP)?;
+    places.get(start).copied().filter(|_| places.len() == AHEAD && left < NEAR)
 }
 
 /// How many of these places are not behind another.
@@ -203,7 +231,14 @@ mod tests {
         let (_, short) = full.split_at(4_990);
         assert!(covers(None, short, Some(&at(1)), 50), "there is nothing behind them");
         assert_eq!(nearing(&full, 2_500), None);
-        assert_eq!(nearing(&full, 2_501), Some(at(1)), "what is behind it is read now");
+        let start = nearing(&full, 2_501).unwrap();
+        let next: Vec<Cursor> = (-4_000..1_001).rev().map(at).collect();
+        assert_eq!((start, next.len()), (at(1_001), AHEAD + 1));
+        for limit in [1, 50, OVERLAP] {
+            let left = (0..AHEAD).rev().map(|at| full[AHEAD - 1 - at]);
+            let beyond = left.into_iter().find(|after| !covers(None, &full, Some(after), limit));
+            assert!(covers(Some(&start), &next[..AHEAD], beyond.as_ref(), limit), "{limit}");
+        }
         assert_eq!(nearing(short, 0), None, "there is nothing behind it");
         // A place need not be there any more.
         assert_eq!(begin(short, Some(&at(8))), 3);
