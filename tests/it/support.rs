@@ -195,9 +195,12 @@ impl World {
 
     /// Whether all that is under way is asleep, when nothing was asked for so long.
     async fn sleeps(&self, quiet: Duration, progress: &Progress) -> bool {
+        // What is due may be claimed at any moment: looked at first, it is counted below by then.
+        let next = self.store.next_due(Lane::ALL).await.unwrap();
+        let is_due = next.is_some_and(|next| next <= self.clock.now());
         let fetching = self.store.stats().await.unwrap().total.fetching;
         let waiting = u64::try_from(progress.metrics.awaited.get()).unwrap();
-        quiet > if fetching > 0 && waiting >= fetching { NAP } else { SLEEP }
+        quiet > if !is_due && fetching > 0 && waiting >= fetching { NAP } else { SLEEP }
     }
 
     /// When the next task is due, if any, while nothing is under way and nothing is due.
