@@ -23,7 +23,7 @@ use crate::frontier::BadCursor;
 /// Rows that are looked at together when not all of them are wanted.
 const WINDOW: usize = 1_000;
 /// A search that finds little ends after so long; whoever asks may go on.
-const PATIENCE: Duration = Duration::from_millis(15);
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A place in a list: behind one row. It stays a place when that row is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
