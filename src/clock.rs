@@ -231,6 +231,8 @@ mod tests {
     fn a_scaled_clock_runs_fast_and_a_real_span_stretches() {
         let clock = Clock::fast(1000.0);
         let before = clock.now();
+        let hour = before.ms().rem_euclid(86_400_000) / 3_600_000;
+        assert_eq!(hour, 8, "it is morning: {before}");
         std::thread::sleep(Duration::from_millis(20));
         assert!(clock.now().since(before) >= Duration::from_secs(20));
         assert_eq!(clock.stretch(Duration::from_secs(1)), Duration::from_secs(1000));

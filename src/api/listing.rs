@@ -19,7 +19,7 @@ use super::problem::Problem;
 /// Items of a page when nothing is said.
 const USUAL: usize = 50;
 /// Items of a page at the most.
-const MOST: usize = 1_000;
+pub(super) const MOST: usize = 1_000;
 /// Items that are read at once while all are written out.
 const STRETCH: usize = 500;
 

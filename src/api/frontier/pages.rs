@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::api::Api;
-use crate::api::listing::{Stretch, cut};
+use crate::api::listing::{MOST, Stretch, cut};
 use crate::api::memo::Memo;
 use crate::api::problem::Problem;
 use crate::api::views::TaskView;
@@ -24,9 +24,9 @@ const LARGE: i64 = 10_000;
 const AHEAD: usize = 5_000;
 /// Whoever comes so near to their end is about to ask for what is behind them.
 const NEAR: usize = 2_500;
-/// The largest page: the next places begin so many before the end of the last ones, so that there is always
-/// one list that has a whole page.
-const OVERLAP: usize = 1_000;
+/// The next places begin so many before the end of the last ones, so that there is always one list that has a
+/// whole page.
+const OVERLAP: usize = MOST;
 /// They are good for so many times as long as they took: all who ask cost a fortieth for each filter.
 const FACTOR: u32 = 40;
 
@@ -109,8 +109,8 @@ pub(super) async fn page(
     let key = known.unwrap_or_else(|| (all.clone(), after));
     let places = ahead(api, key).await?;
     let behind = begin(&places, after.as_ref());
-    if let Some(end) = nearing(&places, behind) {
-        read_on(api, (all, Some(end)));
+    if let Some(start) = nearing(&places, behind) {
+        read_on(api, (all, Some(start)));
     }
     let mut places: Vec<Cursor> = places.iter().skip(behind).take(limit + 1).copied().collect();
     let more = places.len() > limit;
@@ -167,6 +167,8 @@ fn read_on(api: &Api, key: Key) {
         return;
     }
     coming.push(key.clone());
+    // A runtime that ends drops at once what it is given, and with it the place in this list.
+    drop(coming);
     let of = Coming { api: api.clone(), key };
     api.workers.spawn(async move {
         if let Err(problem) = ahead(&of.api, of.key.clone()).await {
