@@ -110,13 +110,13 @@ fn warc(data: &[u8]) {
     if let Ok(record) = warc::read_member(data, 1 << 20) {
         black_box((record.http().is_some(), record.intact()));
     }
-    for record in warc::scan(data).take(100) {
+    for record in warc::scan(data, 1 << 20).take(100) {
         if record.is_err() {
             break;
         }
     }
     let mut end = 0;
-    for piece in warc::pieces(std::io::Cursor::new(data)) {
+    for piece in warc::pieces(std::io::Cursor::new(data), 1 << 20) {
         assert!(piece.is_ok(), "memory can be read");
         let Ok(warc::Piece::Record(member)) = piece else { continue };
         assert!(member.offset >= end);

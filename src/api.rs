@@ -8,6 +8,8 @@
 mod admin;
 mod articles;
 mod asked;
+mod body;
+mod connections;
 mod document;
 mod entries;
 mod etag;
@@ -19,24 +21,32 @@ mod guard;
 mod health;
 mod hosts;
 mod impatient;
+mod large_responses;
+mod limits;
 mod listing;
+mod local;
+mod login;
+mod logins;
 mod memo;
 mod metafeeds;
 mod problem;
+mod readiness;
 mod server;
 mod sinks;
+mod socket;
 mod sources;
 mod stats;
+mod streams;
 mod takedowns;
 mod views;
 mod web;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -67,6 +77,14 @@ pub enum ApiError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The Unix socket cannot be made.
+    #[error("cannot listen on {}: {problem}; `api.socket` chooses another path", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// What is in the way.
+        problem: String,
+    },
     /// Anybody could use it.
     #[error(
         "`api.listen` is {0}, which others can reach, and there is no token: make one with `feedmill token create NAME --scope read`, or listen on 127.0.0.1"
@@ -85,7 +103,7 @@ impl ApiError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Listen { .. } => "cannot_listen",
+            Self::Listen { .. } | Self::Socket { .. } => "cannot_listen",
             Self::NoToken(_) => "no_token",
             Self::App(error) => error.code(),
             Self::Db(error) => error.code(),
@@ -110,8 +128,14 @@ struct Inner {
     log: watch::Sender<i64>,
     stop: CancellationToken,
     guard: guard::Guard,
+    logins: logins::Logins,
+    /// Which tokens are valid, for streams that are open.
+    tokens: streams::ValidTokens,
+    limits: Arc<limits::ApiLimits>,
+    connections: Arc<connections::Connections>,
     memo: stats::Memos,
     looked: frontier::Looked,
+    disks: readiness::Disks,
     /// What is worked out while nobody waits for it.
     workers: memo::Workers,
 }
@@ -135,6 +159,7 @@ impl std::ops::Deref for Api {
 pub struct Listening {
     api: Api,
     listener: tokio::net::TcpListener,
+    socket: Option<socket::Socket>,
 }
 
 /// Opens the store and listens. Nobody is answered before [`Listening::run`]. `progress` is that of the
@@ -147,15 +172,18 @@ pub async fn listen(
     stop: CancellationToken,
 ) -> Result<Listening, ApiError> {
     let wanted = config.api.listen;
-    let listener = tokio::net::TcpListener::bind(wanted)
-        .await
-        .map_err(|source| ApiError::Listen { address: wanted, source })?;
+    let listener =
+        server::bind(wanted).map_err(|source| ApiError::Listen { address: wanted, source })?;
     let address = listener.local_addr().unwrap_or(wanted);
     let store = app::open(config, clock).await?;
     if !address.ip().is_loopback() && gate::tokens(&*store).await?.is_empty() {
         return Err(ApiError::NoToken(address));
     }
+    let path = &config.api.socket;
+    let socket = (!path.as_os_str().is_empty()).then(|| socket::Socket::bind(path)).transpose()?;
     let archive = app::reader(config).map_err(AppError::from)?;
+    let connections = config.api.max_connections.min(connections::raise_open_files());
+    let limits = limits::ApiLimits::new(&config.api, connections, Arc::clone(&progress));
     let api = Api(Arc::new(Inner {
         store,
         config: config.clone(),
@@ -167,11 +195,16 @@ pub async fn listen(
         log: watch::Sender::new(0),
         stop,
         guard: guard::Guard::new(&config.api, address),
+        logins: logins::Logins::default(),
+        tokens: watch::Sender::new(Arc::default()),
+        limits: Arc::new(limits),
+        connections: connections::Connections::new(connections),
         memo: stats::Memos::default(),
         looked: frontier::Looked::default(),
+        disks: readiness::Disks::default(),
         workers: memo::Workers::default(),
     }));
-    Ok(Listening { api, listener })
+    Ok(Listening { api, listener, socket })
 }
 
 impl Listening {
@@ -179,6 +212,14 @@ impl Listening {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.api.address
+    }
+
+    /// The address of the dashboard with a token of scope `admin` that ends with this run, for the
+    /// terminal that started it. It is made once; what has it has everything.
+    #[must_use]
+    pub fn login_link(&self) -> Option<String> {
+        let token = self.api.guard.login.token()?;
+        Some(login::link(self.api.address, &token))
     }
 
     /// The same as [`Listening::run`] where no engine in this process looks at the store for monitors.
@@ -190,11 +231,18 @@ impl Listening {
 
     /// Answers until it is told to stop, and lets what is under way end.
     pub async fn run(self) {
-        let Self { api, listener } = self;
+        let Self { api, listener, socket } = self;
         let router = router(&api);
+        let (on_socket, through_socket) = (router.clone(), api.clone());
+        let local = async {
+            if let Some(socket) = socket {
+                socket.serve(on_socket, &through_socket).await;
+            }
+        };
         let looking = look(api.clone());
-        let serving = server::serve(listener, router, &api.config.api, api.stop.clone());
-        tokio::join!(serving, looking);
+        let checking = streams::check_tokens(api.clone());
+        let serving = server::serve(listener, router, &api);
+        tokio::join!(serving, looking, checking, local);
         api.workers.stop().await;
         api.store.close().await;
     }
@@ -265,7 +313,8 @@ fn router(api: &Api) -> Router {
             )
         })
         .fallback(async || Problem::not_found("unknown_path", "there is nothing at this path"))
+        .layer(axum::middleware::from_fn_with_state(api.clone(), streams::limit))
+        .layer(axum::middleware::from_fn(large_responses::limit))
         .layer(axum::middleware::from_fn_with_state(api.clone(), guard::guard))
-        .layer(DefaultBodyLimit::max(api.config.api.max_body.as_len()))
         .with_state(api.clone())
 }

@@ -3,9 +3,11 @@
 
 pub mod backup;
 pub mod carry;
+mod catalog;
 pub mod deliver;
 pub mod discover;
 pub mod edit;
+mod ending;
 mod erase;
 pub mod etiquette;
 pub mod explain;
@@ -15,23 +17,30 @@ pub mod hosts;
 pub mod import;
 pub mod keep;
 pub mod lists;
+mod locks;
+pub mod pace;
+pub mod pauses;
 mod poll;
 mod premises;
 mod price;
+mod quota;
 pub mod raw;
+pub mod rebuild;
 mod reload;
 pub mod replay;
 mod sample;
 pub mod shelf;
 pub mod sinks;
 pub mod standing;
+mod store_mark;
+pub(crate) mod times;
 pub mod told;
 mod wiring;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -41,24 +50,29 @@ use crate::config::Config;
 use crate::db::transfer::TransferError;
 use crate::db::{DbError, LockError};
 use crate::fetch::{
-    Client, Committer, Desk, Dispatcher, FetchError, Guard, Handover, Hold, Server, Stuck,
+    self, Client, Committer, Desk, Dispatcher, FetchError, Guard, Handover, Hold, Server, Stuck,
+    note_losses,
 };
 use crate::model::Lane;
-use crate::store::Store;
+use crate::store::{Store, TimesAhead};
 
 pub use crate::fetch::Mode;
 pub use crate::progress::{Progress, Snapshot};
+pub use ending::Ending;
+use locks::lock;
+pub use locks::{AloneError, FileLocks, Presence, be_present, lock_alone};
 pub(crate) use poll::first_interval;
 pub use poll::poll;
 pub(crate) use premises::cursor_name;
 pub use premises::open;
-use premises::{dirs, lock, lock_of, make_dir, shared_name, take_up};
+use premises::{dirs, make_dir, shared_name, take_up};
 pub use reload::{Reload, ReloadError};
+pub use store_mark::{check_file, check_shared};
 pub(crate) use wiring::key_rules;
 use wiring::{
     archive_settings, house, lease, policy, robots_agent, rules, serve_settings, with_settings,
 };
-pub use wiring::{client, client_behind, reader};
+pub use wiring::{client, client_behind, pg_limits, reader};
 
 /// Sinks get this long to hand over the rest of the log when the engine stops.
 const LAST_DELIVERY: Duration = Duration::from_secs(20);
@@ -84,15 +98,33 @@ pub enum AppError {
     Taken(String),
     /// Another engine works with other rules.
     #[error(
-        "hosts.groups or hosts.concurrency is not what the engines on {0} run with: stop them all, and give all of them the same"
+        "hosts.groups or hosts.concurrency is not what the engines on {0} run with: stop them all, and give all of them the same ({1})"
     )]
-    Differs(String),
+    Differs(String, String),
+    /// Somebody has the database alone, and took it while it could not be reached.
+    #[error(
+        "{0} was taken for a move, a restore or a migration while it could not be reached: start again when that has ended"
+    )]
+    Evicted(String),
+    /// The tables were removed under a process that uses them.
+    #[error(
+        "the tables in {place} are gone ({message}): somebody removed them while this process ran. Restore a backup with `feedmill restore FILE`, or build the database from the archive with `feedmill rebuild`"
+    )]
+    SchemaGone {
+        /// The database.
+        place: String,
+        /// What it says.
+        message: String,
+    },
     /// The database cannot be used.
     #[error(transparent)]
     Db(#[from] DbError),
     /// The database holds half of another one.
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    /// There was a store, and it is gone.
+    #[error("{0}")]
+    StoreGone(String),
     /// The archive cannot be used.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -119,11 +151,15 @@ impl AppError {
         match self {
             Self::DataDir { .. } => "data_dir",
             Self::Lock(LockError::Held { .. }) => "engine_running",
+            Self::Lock(LockError::Linked { .. }) => "database_linked",
             Self::Lock(LockError::Unwritable { .. }) => "data_dir_unwritable",
-            Self::Taken(_) => "database_taken",
-            Self::Differs(_) => "hosts_differ",
+            Self::Lock(LockError::NotRegular { .. }) => "lock_not_regular",
+            Self::Taken(_) | Self::Evicted(_) => "database_taken",
+            Self::SchemaGone { .. } => "schema_gone",
+            Self::Differs(..) => "hosts_differ",
             Self::Db(error) => error.code(),
             Self::Transfer(error) => error.code(),
+            Self::StoreGone(_) => "store_gone",
             Self::Archive(error) => error.code(),
             Self::Stuck(_) => "stuck",
             Self::Sink { .. } => "sink",
@@ -172,10 +208,11 @@ pub async fn run_reloading(
     reloading: Option<Reload>,
 ) -> Result<Snapshot, AppError> {
     make_dir(&config.data_dir)?;
-    let locks = lock(config)?;
-    let store = take_up(config, clock, &stop).await?;
+    let (mut locks, ending) = (lock(config)?, Ending::new(stop.clone()));
+    let store = take_up(config, clock, &ending, &mut locks).await?;
     let config = &with_settings(config, reloading.as_ref(), &*store).await;
     Handover::of(&config.data_dir).clear();
+    times::check(config, &*store).await;
     let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
     let (tuned, running) = (Arc::new(reload::tuning(config, clock)?), Arc::new(config.clone()));
     let (work, tuning) = watch::channel(Arc::clone(&tuned));
@@ -197,6 +234,12 @@ pub async fn run_reloading(
         Arc::clone(&progress),
         upkeep_stop.clone(),
     ));
+    upkeep.spawn(times::keep(
+        Arc::new(config.clone()),
+        Arc::clone(&store),
+        clock.clone(),
+        upkeep_stop.clone(),
+    ));
     upkeep.spawn(lists::keep(
         Arc::new(config.clone()),
         Arc::clone(&store),
@@ -216,6 +259,9 @@ pub async fn run_reloading(
     let keeping = upkeep.spawn(keeping);
     let asking = (tuned.client.clone(), tuned.guard.clone());
     let (server, committing) = serving(config, clock, asking, &store, &archive, &progress);
+    upkeep.spawn(watch_database(config, &store, &server, &ending, upkeep_stop.clone()));
+    let quota = quota::QuotaKeeper::new(config, clock, &store, &server.usage, dirs(config));
+    upkeep.spawn(quota.keep(upkeep_stop.clone()));
     let dispatcher = Dispatcher {
         server,
         tuning,
@@ -238,6 +284,12 @@ pub async fn run_reloading(
         tracing::warn!("a sink is behind; it goes on at the next start");
     }
     archive.close()?;
+    if let Err(error) = note_losses(&*store, &archive).await {
+        tracing::warn!(%error, "lost archive segments could not be noted");
+    }
+    if let Err(error) = catalog::keep(&*store, &catalog::Catalog::path(config)).await {
+        tracing::warn!(%error, "cannot write the catalog that a rebuild needs");
+    }
     if let Ok(mut keeper) = keeping.await {
         match tokio::time::timeout(LAST_DELIVERY, keeper.bring_away()).await {
             Ok(Ok(())) => {}
@@ -247,8 +299,31 @@ pub async fn run_reloading(
     }
     store.close().await;
     drop(locks);
+    ending.result()?;
     ran?;
     Ok(progress.snapshot())
+}
+
+/// Pauses work while the database does not answer, and ends it when the tables are gone.
+fn watch_database(
+    config: &Config,
+    store: &Arc<dyn Store>,
+    server: &Server,
+    ending: &Ending,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + use<> {
+    let (ending, place) = (ending.clone(), carry::Place::configured(config).to_string());
+    let gone = move |message| ending.fail(AppError::SchemaGone { place, message });
+    fetch::watch_database(Arc::clone(store), server.hold.clone(), gone, stop)
+}
+
+/// Looks for stored times that lie too far ahead, and changes nothing.
+pub async fn look_for_times_ahead(config: &Config, clock: &Clock) -> Result<TimesAhead, AppError> {
+    let store = open(config, clock).await?;
+    let sources = store.sources().await?;
+    let found = store.times_ahead(times::horizon(config, &sources)).await;
+    store.close().await;
+    Ok(found?)
 }
 
 /// Keeps the gauges that come from the store and from disks true, until it is told to stop.
@@ -296,12 +371,14 @@ fn serving(
         archive,
         committer,
         hold,
-        desk: Desk::default(),
+        desk: Desk::new(progress),
+        large_documents: Arc::new(Semaphore::new(1)),
         house: Arc::new(house(config)),
         settings: serve_settings(config, clock),
         clock: clock.clone(),
         progress: Arc::clone(progress),
         robots: Arc::default(),
+        usage: Default::default(),
     };
     (server, committing)
 }

@@ -8,6 +8,7 @@
 
 mod carry;
 mod erase;
+mod loss;
 mod read;
 mod remote;
 mod retention;
@@ -27,12 +28,13 @@ use feedmill_formats::warc::Digest;
 
 use crate::clock::Clock;
 use crate::db::private;
-use crate::model::{Exchange, RawRef, Ts, new_uuid};
+use crate::model::{Exchange, Kind, RawRef, Ts, new_uuid};
 use segment::{Known, Pair, Segment, sync_dir};
 use underway::Underway;
 
 pub use carry::{Carried, carry};
 pub use erase::erase;
+pub use loss::{Cause, Loss, Retained};
 pub use read::{Reader, Stored};
 pub use remote::{Bucket, Remote};
 pub use retention::{Doomed, Held, Limits, Why, begun, plan};
@@ -56,6 +58,14 @@ pub struct Settings {
     pub gzip_level: u32,
     /// Who wrote them, for `warcinfo`.
     pub agent: String,
+    /// The largest body that is fetched: records that unpack to more are not ours.
+    pub max_body: u64,
+}
+
+impl Settings {
+    fn max_record(&self) -> u64 {
+        read::max_record(self.max_body)
+    }
 }
 
 /// Why bytes could not be kept or read back.
@@ -85,6 +95,14 @@ pub enum ArchiveError {
         /// Where it was looked for.
         place: String,
     },
+    /// The segment that was written disappeared.
+    #[error(
+        "archive segment {segment} was lost while it was written; what was written is tried again"
+    )]
+    Lost {
+        /// Which segment.
+        segment: String,
+    },
     /// The record is not what was written.
     #[error("archive {segment} at {offset}: {message}")]
     Damaged {
@@ -105,6 +123,7 @@ impl ArchiveError {
             Self::Io { .. } => "archive_io",
             Self::Remote { .. } => "archive_remote",
             Self::Missing { .. } => "archive_missing",
+            Self::Lost { .. } => "archive_lost",
             Self::Damaged { .. } => "archive_damaged",
         }
     }
@@ -126,8 +145,12 @@ pub struct Archive {
     settings: Settings,
     clock: Clock,
     open: Mutex<Option<Segment>>,
-    /// Segments that a failing disk threw away, and what of them it had taken before.
+    /// Segments that were lost while they were open, and how many bytes of each are left.
     lost: Mutex<BTreeMap<String, u64>>,
+    /// Those of them that the index does not know of yet.
+    losses: Mutex<Vec<Loss>>,
+    /// What was written and no commit refers to yet.
+    uncommitted: Mutex<loss::Uncommitted>,
     /// Those whose records no commit refers to yet.
     underway: Mutex<Underway>,
 }
@@ -145,10 +168,21 @@ impl Archive {
         let dir = &settings.dir;
         private::make_dir(dir).map_err(ArchiveError::io(dir))?;
         for entry in fs::read_dir(dir).map_err(ArchiveError::io(dir))? {
-            let path = entry.map_err(ArchiveError::io(dir))?.path();
+            let entry = entry.map_err(ArchiveError::io(dir))?;
+            let path = entry.path();
+            // Other files may be an operator's: they are neither read, closed to others nor removed.
+            if !Self::is_segment(&entry.file_name().to_string_lossy()) {
+                continue;
+            }
+            let is_open = path.extension().is_some_and(|ext| ext == "open");
+            if !entry.file_type().map_err(ArchiveError::io(&path))?.is_file() {
+                let path = path.display();
+                tracing::warn!(%path, "skipped archive entry that is not a regular file");
+                continue;
+            }
             private::tighten(&path).map_err(ArchiveError::io(&path))?;
-            if path.extension().is_some_and(|ext| ext == "open") {
-                segment::repair(&path)?;
+            if is_open {
+                segment::repair(&path, settings.max_record())?;
             }
         }
         Ok(Self {
@@ -156,6 +190,8 @@ impl Archive {
             clock,
             open: Mutex::default(),
             lost: Mutex::default(),
+            losses: Mutex::default(),
+            uncommitted: Mutex::default(),
             underway: Mutex::default(),
         })
     }
@@ -166,6 +202,15 @@ impl Archive {
 
     /// Keeps a request and its answer; it is on disk after the next [`Archive::sync`].
     pub fn append(&self, exchange: &Exchange) -> Result<RawRef, ArchiveError> {
+        self.append_as(exchange, None)
+    }
+
+    /// The same, with what it was asked for as.
+    pub fn append_as(
+        &self,
+        exchange: &Exchange,
+        kind: Option<Kind>,
+    ) -> Result<RawRef, ArchiveError> {
         let digest = shareable(exchange).then(|| Digest::of(&[&exchange.body]));
         loop {
             let place = self.place(digest)?;
@@ -175,15 +220,19 @@ impl Archive {
                 &place.warcinfo,
                 digest,
                 place.known.as_ref(),
-                self.settings.gzip_level,
+                (self.settings.gzip_level, kind),
             );
             let mut open = self.segment();
+            self.check_open(&mut open)?;
             // What was made for a segment that has ended meanwhile refers to it: once more.
             let Some(segment) = open.as_mut().filter(|segment| segment.name == place.segment)
             else {
                 continue;
             };
-            let raw = segment.write_pair(&pair)?;
+            let raw = match segment.write_pair(&pair) {
+                Err(ArchiveError::Lost { .. }) => continue,
+                written => written?,
+            };
             if let Some(digest) = digest.filter(|_| place.known.is_none()) {
                 segment.know(digest, exchange, &raw);
             }
@@ -195,6 +244,7 @@ impl Archive {
     pub fn copy(&self, record: Vec<u8>, request: &[u8]) -> Result<RawRef, ArchiveError> {
         self.place(None)?;
         let mut open = self.segment();
+        self.check_open(&mut open)?;
         let segment = match open.as_mut() {
             Some(segment) => segment,
             None => open.insert(self.start()?),
@@ -219,6 +269,8 @@ impl Archive {
 
     fn start(&self) -> Result<Segment, ArchiveError> {
         let Settings { dir, agent, gzip_level, .. } = &self.settings;
+        // It may have been removed since the start.
+        private::make_dir(dir).map_err(ArchiveError::io(dir))?;
         Segment::start(dir, self.clock.now(), agent, *gzip_level)
     }
 
@@ -228,6 +280,7 @@ impl Archive {
     }
 
     fn end_if_due(&self, open: &mut Option<Segment>) -> Result<(), ArchiveError> {
+        self.check_open(open)?;
         let is_due = open.as_ref().is_some_and(|segment| {
             segment.length >= self.settings.segment_size
                 || self.clock.now().since(segment.since) >= self.settings.segment_age
@@ -242,26 +295,29 @@ impl Archive {
 
     /// A disk that fails to sync forgets what it was given, and the next sync says nothing of it. So
     /// nothing more is written there, and what was not on disk before counts as lost; the next start
-    /// closes the file.
+    /// closes the file. A file that has lost its name is lost with it, also when it is on disk.
     fn sync_open(&self, open: &mut Option<Segment>) -> Result<(), ArchiveError> {
-        let Some(segment) = open.as_mut().filter(|segment| segment.dirty) else { return Ok(()) };
-        let done = segment.file.sync_data().map_err(ArchiveError::io(&segment.path));
-        if done.is_ok() {
+        if let Some(segment) = open.as_mut().filter(|segment| segment.dirty) {
+            let done = segment.file.sync_data().map_err(ArchiveError::io(&segment.path));
+            if done.is_err() {
+                let to = segment.synced;
+                self.lose(open, Cause::Unsynced { to });
+                return done;
+            }
             (segment.synced, segment.dirty) = (segment.length, false);
-        } else if let Some(gone) = open.take() {
-            self.lost_segments().insert(gone.name, gone.synced);
         }
-        done
+        self.check_open(open)
     }
 
     fn lost_segments(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a failing disk may have thrown this record away after it was appended.
+    /// Whether this record was lost with its segment after it was appended.
     #[must_use]
     pub fn has_lost(&self, raw: &RawRef) -> bool {
-        self.lost_segments().get(&raw.segment).is_some_and(|synced| raw.offset >= *synced)
+        let end = raw.offset.saturating_add(raw.length);
+        self.lost_segments().get(&raw.segment).is_some_and(|kept| end > *kept)
     }
 
     /// Ends the segment that is being written.
@@ -271,6 +327,7 @@ impl Archive {
 
     /// Ends the open segment. It stays ours until it is on disk: commits may still refer to it.
     fn end(&self, open: &mut Option<Segment>) -> Result<(), ArchiveError> {
+        self.check_open(open)?;
         if let Some(segment) = open.as_mut() {
             segment.mend()?;
         }
@@ -284,6 +341,34 @@ impl Archive {
         Ok(())
     }
 
+    /// Whether a file of this name is a segment of ours, closed or open. Other WARC files in the
+    /// directory are somebody else's.
+    #[must_use]
+    pub fn is_segment(name: &str) -> bool {
+        let name = name.strip_suffix(OPEN).unwrap_or(name);
+        name.ends_with(segment::SUFFIX) && begun(name).is_some()
+    }
+
+    /// Segments in the directory by name, closed and open, oldest first.
+    pub fn all(dir: &Path) -> Result<Vec<String>, ArchiveError> {
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(ArchiveError::io(dir)(error)),
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(ArchiveError::io(dir))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if Self::is_segment(&name) && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                all.push(name.strip_suffix(OPEN).unwrap_or(&name).to_owned());
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    }
+
     /// Closed segments in the directory with their sizes, oldest first.
     pub fn closed(dir: &Path) -> Result<Vec<(String, u64)>, ArchiveError> {
         let entries = match fs::read_dir(dir) {
@@ -295,11 +380,13 @@ impl Archive {
         for entry in entries {
             let entry = entry.map_err(ArchiveError::io(dir))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !name.ends_with(segment::SUFFIX) {
+            if !Self::is_segment(&name) || name.ends_with(OPEN) {
                 continue;
             }
             match entry.metadata() {
-                Ok(found) => closed.push((name, found.len())),
+                Ok(found) if found.is_file() => closed.push((name, found.len())),
+                // Whatever it is, it is not a segment of ours.
+                Ok(_) => {}
                 // Somebody removes old ones while we look.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(ArchiveError::io(&entry.path())(error)),

@@ -34,6 +34,7 @@ mod out;
 mod parse;
 mod places;
 mod raw;
+mod rebuild;
 mod replay;
 mod restore;
 mod run;
@@ -50,7 +51,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use indicatif::ProgressBar;
 
 use crate::app;
@@ -78,7 +79,7 @@ Quick start:
   feedmill source add https://example.com/feed.xml
   feedmill run";
 
-/// What every command takes.
+/// What every command takes, before its name and after it.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 struct Globals {
@@ -89,7 +90,7 @@ struct Globals {
     #[arg(long, global = true, value_name = "DIR")]
     data_dir: Option<String>,
     /// Sets a configuration key, such as fetch.workers=20; can be repeated
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
     set: Vec<(String, String)>,
     /// Prints the result as JSON
     #[arg(long, global = true)]
@@ -98,7 +99,7 @@ struct Globals {
     #[arg(long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Logs more; twice for everything
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
     /// Prints without colours
     #[arg(long, global = true)]
@@ -140,6 +141,7 @@ enum Command {
     Config(config::Command),
     Backup(backup::Args),
     Restore(restore::Args),
+    Rebuild(rebuild::Args),
     Move(move_::Args),
     Doctor(doctor::Args),
     Disk(disk::Args),
@@ -159,10 +161,50 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Global options that can be repeated. To clap a global option has one place, and what was given
+/// before a command is dropped when it is given again after it, so every command has its own.
+const REPEATABLE: [&str; 2] = ["set", "verbose"];
+
+/// All commands and their options.
+fn commands() -> clap::Command {
+    fn with(command: clap::Command, options: &[clap::Arg]) -> clap::Command {
+        command.mut_subcommands(|sub| with(sub.args(options.iter().cloned()), options))
+    }
+    let command = Cli::command();
+    let is_repeatable = |arg: &&clap::Arg| REPEATABLE.contains(&arg.get_id().as_str());
+    let options: Vec<_> = command.get_arguments().filter(is_repeatable).cloned().collect();
+    with(command, &options)
+}
+
+/// What a command line says.
+fn read(args: &[OsString]) -> Result<Cli, clap::Error> {
+    let matches = commands().try_get_matches_from(args)?;
+    let mut cli = Cli::from_arg_matches(&matches)?;
+    let mut deeper = matches.subcommand();
+    while let Some((_, matches)) = deeper {
+        cli.globals.add(matches);
+        deeper = matches.subcommand();
+    }
+    if cli.globals.quiet && cli.globals.verbose > 0 {
+        let message = "the argument '--quiet' cannot be used with '--verbose'";
+        return Err(commands().error(clap::error::ErrorKind::ArgumentConflict, message));
+    }
+    Ok(cli)
+}
+
+impl Globals {
+    /// Adds what was given after a command to what was given before it.
+    fn add(&mut self, matches: &ArgMatches) {
+        let set = matches.get_many::<(String, String)>("set");
+        self.set.extend(set.into_iter().flatten().cloned());
+        self.verbose = self.verbose.saturating_add(matches.get_count("verbose"));
+    }
+}
+
 /// Reads the command line, or says what is wrong with it and how the process ends.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, ExitCode> {
     let args: Vec<_> = args.into_iter().collect();
-    Cli::try_parse_from(&args).map_err(|error| {
+    read(&args).map_err(|error| {
         if failure::is_help(&error) {
             // Whoever asked for help and closed the pipe has read enough.
             drop(error.print());
@@ -217,6 +259,7 @@ async fn dispatch(command: &Command, context: &Context) -> Result<(), Failure> {
         Command::Config(command) => config::run(command, context).await,
         Command::Backup(args) => backup::run(args, context).await,
         Command::Restore(args) => restore::run(args, context).await,
+        Command::Rebuild(args) => rebuild::run(args, context).await,
         Command::Move(args) => move_::run(args, context).await,
         Command::Doctor(_) => doctor::run(context).await,
         Command::Disk(_) => disk::run(context),
@@ -269,6 +312,7 @@ impl Context {
         let config = self.load()?.config;
         let path = config.database_path();
         if config.postgres_url().is_none() && !path.exists() {
+            app::check_file(&config)?;
             let message = format!(
                 "there is no database at {} yet: `feedmill init` makes one, --data-dir names another place",
                 path.display()
@@ -310,11 +354,14 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+
+    fn cli(line: &str) -> Result<Cli, clap::Error> {
+        read(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
 
     #[test]
     fn verify_cli() {
-        Cli::command().debug_assert();
+        commands().debug_assert();
     }
 
     #[test]
@@ -330,25 +377,54 @@ mod tests {
             }
             command.get_subcommands().for_each(check);
         }
-        check(&Cli::command());
+        check(&commands());
     }
 
     #[test]
     fn flags_become_overrides_and_the_directory_wins() {
-        let cli = Cli::try_parse_from([
-            "feedmill",
-            "disk",
-            "--data-dir",
-            "here",
-            "--set",
-            "fetch.workers=20",
-            "--set",
-            "data_dir=there",
-        ]);
+        let cli = cli("feedmill disk --data-dir here --set fetch.workers=20 --set data_dir=there");
         let context = Context::new(cli.unwrap().globals);
         let loaded = context.load_options().overrides;
         let expected = [("fetch.workers", "20"), ("data_dir", "there"), ("data_dir", "here")];
         assert_eq!(loaded, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
-        assert!(Cli::try_parse_from(["feedmill", "disk", "--set", "workers"]).is_err());
+        assert!(
+            super::read(&["feedmill", "disk", "--set", "workers"].map(OsString::from)).is_err()
+        );
+    }
+
+    /// A new global option that takes many values has to be listed, or what is given before the
+    /// command is dropped.
+    #[test]
+    fn every_option_that_can_be_repeated_is_known_to_be() {
+        let repeated = |arg: &&clap::Arg| {
+            matches!(arg.get_action(), ArgAction::Append | ArgAction::Count)
+                && !matches!(arg.get_id().as_str(), "help" | "version")
+        };
+        let command = Cli::command();
+        let found: Vec<_> =
+            command.get_arguments().filter(repeated).map(|arg| arg.get_id().as_str()).collect();
+        assert_eq!(found, REPEATABLE);
+    }
+
+    #[test]
+    fn options_before_and_after_the_command_are_taken_together_in_order() {
+        let read = |line: &str| {
+            let globals = cli(line).unwrap().globals;
+            let keys: Vec<String> = globals.set.into_iter().map(|(key, _)| key).collect();
+            (keys.join(" "), globals.verbose)
+        };
+        for (line, keys, verbose) in [
+            ("feedmill --set a=1 -v source --set b=2 -v list --set c=3 -v --set d=4", "a b c d", 3),
+            ("feedmill --set a=1 --set b=2 source list -vv", "a b", 2),
+            ("feedmill -v source list --set a=1", "a", 1),
+            ("feedmill source list", "", 0),
+        ] {
+            assert_eq!(read(line), (keys.to_owned(), verbose), "{line}");
+        }
+        let json = cli("feedmill --json source list").unwrap().globals;
+        assert!(json.json);
+        for line in ["feedmill --quiet source list -v", "feedmill -v source list --quiet"] {
+            assert!(cli(line).is_err(), "{line}");
+        }
     }
 }

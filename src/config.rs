@@ -9,6 +9,7 @@ mod api;
 mod budget;
 mod error;
 mod feeds;
+mod file_mode;
 mod group;
 mod keys;
 mod lists;
@@ -18,6 +19,7 @@ mod pages;
 mod profile;
 mod reference;
 mod reload;
+mod runtime;
 mod schedule;
 mod show;
 mod sinks;
@@ -39,6 +41,7 @@ pub use api::Api;
 pub use budget::Budget;
 pub use error::{ConfigError, Origin, Problem};
 pub use feeds::{Dedup, Feed, UrlEquality};
+pub use file_mode::FileMode;
 pub use group::Group;
 pub use lists::{Manager, RedisSet, Sources};
 pub use load::{LoadOptions, Loaded, RESERVED, load};
@@ -47,6 +50,7 @@ pub use pages::{Check, Redirect, RedirectPolicy, Refetch, RefetchPolicy, Validat
 pub use profile::Profile;
 pub use reference::reference;
 pub use reload::{Reloaded, reload};
+pub use runtime::{Change, change_of, is_key, is_section};
 pub use schedule::{Backoff, OnPermanent, OnThreshold, Policy, Schedule};
 pub use show::{show, show_json, values};
 pub use sinks::{EsLayout, EsMode, Redaction, Sink, SinkFilter, SinkRedact, StartAt, Target};
@@ -93,13 +97,32 @@ pub struct Config {
 }
 
 /// Where the frontier, the articles and the event log live.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Database {
     /// Empty for the embedded database `feedmill.db` in `data_dir`, or `file:/path/to/other.db`, or
     /// `postgres://user:password@host:5432/name` when several machines share the work; for TLS add
     /// `?sslmode=verify-full`, and `&sslrootcert=/path/to/root.pem` for a certificate of your own.
     pub url: SecretUrl,
+    /// PostgreSQL: connections of one process at the most (1 to 1000). The engine and the API have a
+    /// pool each, and a few more for locks and notifications.
+    pub connections: usize,
+    /// PostgreSQL: longest time for one statement. A statement that takes longer fails and is tried
+    /// again; a server that does not answer pauses work.
+    pub statement_timeout: Span,
+    /// PostgreSQL: the same for migrations, moves, takedowns and other maintenance.
+    pub maintenance_timeout: Span,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            url: SecretUrl::default(),
+            connections: 12,
+            statement_timeout: Span::seconds(30),
+            maintenance_timeout: Span::hours(1),
+        }
+    }
 }
 
 /// How requests are made.
@@ -111,7 +134,8 @@ pub struct Fetch {
     /// A web page or mail address at which publishers can reach you; part of the User-Agent.
     /// Please set it: a publisher who can ask does not need to block.
     pub contact: String,
-    /// How many requests may be in flight at once, over all hosts (1 to 1000).
+    /// How many requests may be in flight at once, over all hosts (1 to 1000). Half as many more
+    /// may wait for slow hosts.
     pub workers: usize,
     /// Limit for one request, from connecting to the last byte.
     pub request_timeout: Span,
@@ -119,7 +143,7 @@ pub struct Fetch {
     pub connect_timeout: Span,
     /// Longest silence: from the request to its answer, and between two pieces of a body.
     pub read_timeout: Span,
-    /// Limit for one task with all its redirects.
+    /// Limit for one task with all its redirects, and with reading what they bring.
     pub task_timeout: Span,
     /// Largest response body as transferred; a larger one is cut off and counts as failed.
     pub max_body: Size,
@@ -162,6 +186,9 @@ pub struct Hosts {
     /// Hosts that share one pause, because one platform serves them: "NAME=HOST HOST", where a
     /// HOST may be `*.example.test`.
     pub groups: Vec<Group>,
+    /// The longest pause that a server gets by `Retry-After` (at least 1m). Shorter ones are kept
+    /// exactly; one that asks for more is asked again after this time.
+    pub max_retry_after: Span,
 }
 
 /// How robots.txt is used.
@@ -370,7 +397,12 @@ impl Default for Fetch {
 
 impl Default for Hosts {
     fn default() -> Self {
-        Self { delay: Span::seconds(1), concurrency: 1, groups: Vec::new() }
+        Self {
+            delay: Span::seconds(1),
+            concurrency: 1,
+            groups: Vec::new(),
+            max_retry_after: Span::hours(7 * 24),
+        }
     }
 }
 
@@ -465,7 +497,7 @@ impl Config {
     pub fn sink_dir(&self, name: &str) -> Option<PathBuf> {
         match &self.sinks.get(name)?.target {
             Target::Ndjson { dir, .. } => Some(self.in_data_dir(dir, "out")),
-            Target::Files { dir } => Some(self.in_data_dir(dir, "news")),
+            Target::Files { dir, .. } => Some(self.in_data_dir(dir, "news")),
             Target::Stdout {}
             | Target::Elasticsearch { .. }
             | Target::Webhook { .. }

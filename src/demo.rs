@@ -82,6 +82,8 @@ pub struct Watch {
     pub progress: Snapshot,
     /// Where the dashboard is.
     pub dashboard: SocketAddr,
+    /// The same with a token for this run, for a terminal only.
+    pub login: Option<String>,
 }
 
 /// What was gathered, beside the truth.
@@ -169,7 +171,7 @@ pub async fn run(
     let progress = Arc::new(Progress::default());
     let engine_stop = CancellationToken::new();
     let api = listen(&config, &clock, &progress, &engine_stop).await?;
-    let dashboard = api.address();
+    let (dashboard, login) = (api.address(), api.login_link());
     let engine = app::run(
         &config,
         &clock,
@@ -182,7 +184,7 @@ pub async fn run(
             let now = clock.now();
             let published = newsroom.published_count(now.ms());
             let (simulated, progress) = (now.since(start), progress.snapshot());
-            watch(&Watch { published, simulated, progress, dashboard });
+            watch(&Watch { published, simulated, progress, dashboard, login: login.clone() });
             let told = stop.is_cancelled();
             let late = !options.keep && began.elapsed() >= options.limit;
             let all = !options.keep && now > end && found_all(&*store, published).await;

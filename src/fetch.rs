@@ -8,29 +8,37 @@ mod client;
 mod committer;
 mod desk;
 mod dispatch;
+mod flows;
 mod guard;
 mod handover;
 mod hold;
 mod hops;
+mod losses;
+mod pulse;
 mod request;
 mod robots;
 mod serve;
 mod spans;
 mod tally;
 mod tell;
+mod usage;
 mod ways;
 
 use crate::model::Code;
 
 pub use client::{Client, ClientSettings};
 pub use committer::Committer;
-pub use desk::Desk;
+pub use desk::{Desk, UnderWay};
 pub use dispatch::{Dispatcher, Mode, Stuck, Tuning};
 pub use guard::{Guard, Refusal};
 pub use handover::Handover;
 pub use hold::Hold;
+pub use hops::redirect_target;
+pub use losses::note_losses;
+pub use pulse::watch_database;
 pub use robots::RobotsCache;
-pub use serve::{ServeSettings, Server};
+pub use serve::{ServeSettings, Server, fetch_record};
+pub use usage::UsageMeter;
 pub use ways::poster;
 
 /// Why no answer came.

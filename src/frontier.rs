@@ -7,6 +7,7 @@
 
 mod adopt;
 mod budget;
+pub mod fairness;
 mod hosts;
 mod intake;
 mod listing;
@@ -27,7 +28,8 @@ use crate::model::{Code, Kind, Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts};
 
 pub use adopt::Adopted;
 pub use budget::{Pace, PauseOrigin};
-pub use hosts::{FOREVER, HostFilter, HostState, RobotsCopy};
+pub use fairness::WorkerShares;
+pub use hosts::{FOREVER, HostFilter, HostState, RobotsCopy, UNKNOWN_TASK};
 pub use intake::{Candidate, Rejected, admit, priority, queue_key};
 pub use listing::{BadCursor, Cursor, Order, Sort, TaskFilter};
 pub use refusals::{Refusals, is_below};
@@ -52,6 +54,16 @@ pub struct Rules {
     pub groups: Vec<(String, Vec<String>)>,
     /// Whether a source without channels has its home page looked at for some.
     pub discover: bool,
+    /// Whether a task that is claimed by its id is handed out during its host's pause. Only for who
+    /// asks nobody, such as a rebuild.
+    pub ignore_pauses: bool,
+}
+
+impl Rules {
+    /// A claim by id at this time is for slots whose pause ends by then.
+    const fn ready_by(&self, now: Ts) -> Ts {
+        if self.ignore_pauses { Ts::from_ms(i64::MAX) } else { now }
+    }
 }
 
 /// A pause that can change while the engine runs; all who have it see the change.
@@ -123,8 +135,12 @@ pub struct HostPatch {
     pub delay: Option<Duration>,
     /// Nothing before this time.
     pub blocked_until: Option<Ts>,
+    /// The task whose response asked for that, [`UNKNOWN_TASK`] when it was none; `None` for the operator.
+    pub blocked_by: Option<TaskId>,
     /// Requests at a time.
     pub concurrency: Option<u32>,
+    /// Forget the pause that complaints taught, and end one that a response asked for.
+    pub forget: bool,
 }
 
 /// What an operator may do to many tasks.
@@ -132,6 +148,8 @@ pub struct HostPatch {
 pub enum Act {
     /// Asks for them again, now.
     Retry,
+    /// Asks now for those that wait; their failures stay counted.
+    Hasten,
     /// Forgets them. What was read there stays.
     Delete,
     /// Gives them up for good, also the channels of sources: they were taken down.
@@ -202,7 +220,17 @@ pub trait Frontier: Send + Sync {
     async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError>;
 
     /// Hands out at most `n` tasks of these lanes, each on another host.
-    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError>;
+    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
+        self.claim_shared(n, lanes, WorkerShares::unlimited()).await
+    }
+
+    /// The same within the shares that sources and sites have of the workers.
+    async fn claim_shared(
+        &self,
+        n: usize,
+        lanes: &[Lane],
+        shares: WorkerShares,
+    ) -> Result<Vec<Lease>, DbError>;
 
     /// Hands out this very task, when it is due and its host is free; first its robots.txt, where that
     /// is needed.

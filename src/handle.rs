@@ -7,6 +7,7 @@
 mod article;
 mod feed;
 mod identity;
+pub mod limits;
 pub mod listing;
 mod moved;
 mod poll;
@@ -36,11 +37,13 @@ pub use robots::{Ruling, robots_of, robots_rules};
 pub use rules::{RedirectPolicy, Redirects, Taking};
 pub use validate::Validation;
 use verdict::Judged;
-pub use verdict::retry_after;
+pub use verdict::{RetryAfter, retry_after};
 
 #[cfg(test)]
 mod tests;
 
+/// A document of more bytes is large: reading it takes several times as much memory.
+const LARGE_DOCUMENT: usize = 4 << 20;
 /// How long a fault of our own is waited out.
 const OUR_FAULT: Duration = Duration::from_mins(1);
 /// How long a task waits whose redirect led to an origin without a robots.txt to be had.
@@ -66,6 +69,8 @@ pub struct House {
     pub robots_agent: String,
     /// Whether a robots.txt whose server fails counts as missing.
     pub robots_lenient: bool,
+    /// The longest pause that a `Retry-After` gets.
+    pub max_retry_after: Duration,
     /// Pages of a sitemap that are older are left alone; zero takes all.
     pub sitemap_max_age: Duration,
     /// Less markup than this is no page.
@@ -148,12 +153,16 @@ enum What {
 }
 
 /// A failure, with what was said about it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Failure {
     code: Code,
     detail: String,
+    /// The HTTP status, when it is the answer that failed.
+    status: Option<u16>,
     /// When the server wants us back.
     told: Option<Ts>,
+    /// Whether it asked for a longer pause than any gets.
+    capped: bool,
     /// For how long the answer says it stays fresh.
     fresh: Option<Duration>,
     /// Whether the host was asked.
@@ -162,9 +171,17 @@ struct Failure {
 
 impl Failure {
     const fn new(code: Code, detail: String) -> Self {
-        Self { code, detail, told: None, fresh: None, asked: true }
+        Self { code, detail, status: None, told: None, capped: false, fresh: None, asked: true }
     }
 }
+
+/// A host that answers 429 without `Retry-After` is left alone for this long, doubled with each
+/// failure of the task in a row. Its feeds wait by their own intervals, which may be much longer.
+const HOST_REST: Duration = Duration::from_mins(1);
+/// How often in a row a task may come back after a shorter pause that its server named.
+const SHORT_PAUSES: u16 = 3;
+/// The longest that a host is left alone without having asked for it.
+const HOST_REST_MAX: Duration = Duration::from_hours(24);
 
 /// What an answer carries besides its body.
 #[derive(Clone, Debug)]
@@ -177,11 +194,42 @@ struct Carried {
     for_good: bool,
     /// Bytes of body, as served.
     bytes: u64,
+    /// The time by the server's clock.
+    served_at: Option<Ts>,
+}
+
+impl Carried {
+    /// The time by the clock that is behind, ours at `at` or the server's. What a publisher dates is too
+    /// old only when both say so: our clock may be a month ahead.
+    fn earliest(&self, at: Ts) -> Ts {
+        self.served_at.map_or(at, |served| served.min(at))
+    }
+
+    /// The time by the clock that is ahead.
+    fn latest(&self, at: Ts) -> Ts {
+        self.served_at.map_or(at, |served| served.max(at))
+    }
 }
 
 /// Reads the answer; what is needed to conclude goes into the ask.
 #[must_use]
 pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
+    parse_up_to(lease, reply, house, house.max_decoded)
+}
+
+/// Reads the answer unless its document is a large one, which not many may be read of at once.
+#[must_use]
+pub fn parse_small(lease: &Lease, reply: &Reply, house: &House) -> Option<(Parsed, Ask)> {
+    let limit = house.max_decoded.min(LARGE_DOCUMENT);
+    let (parsed, ask) = parse_up_to(lease, reply, house, limit);
+    let too_large = matches!(&parsed.what, What::Failed(failure) if failure.code == Code::TooLarge);
+    // A page that costs too much to read was unpacked, and would be the same the next time. Sitemaps are
+    // unpacked by their reader.
+    let is_packed = parsed.decoded == 0 || lease.task.kind == Kind::Sitemap;
+    (!(too_large && is_packed && limit < house.max_decoded)).then_some((parsed, ask))
+}
+
+fn parse_up_to(lease: &Lease, reply: &Reply, house: &House, max_decoded: usize) -> (Parsed, Ask) {
     let task = &lease.task;
     let (mut ask, mut decoded) = (Ask::default(), 0);
     if matches!(task.kind, Kind::Feed | Kind::Sitemap | Kind::Listing) {
@@ -212,7 +260,9 @@ pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
             ask.leads = vec![target.to_string()];
             What::Elsewhere(target.clone(), *hops)
         }
-        (Reply::Answer(response), _) => read_answer(lease, response, house, &mut ask, &mut decoded),
+        (Reply::Answer(response), _) => {
+            read_answer(lease, response, (house, max_decoded), &mut ask, &mut decoded)
+        }
     };
     (Parsed { what, fetch, decoded }, ask)
 }
@@ -220,7 +270,7 @@ pub fn parse(lease: &Lease, reply: &Reply, house: &House) -> (Parsed, Ask) {
 fn read_answer(
     lease: &Lease,
     response: &Response,
-    house: &House,
+    (house, max_decoded): (&House, usize),
     ask: &mut Ask,
     decoded: &mut usize,
 ) -> What {
@@ -235,23 +285,26 @@ fn read_answer(
         for_good: !response.redirects.is_empty()
             && response.redirects.iter().all(|hop| matches!(hop.status, 301 | 308)),
         bytes: response.exchange.body.len() as u64,
+        served_at: verdict::served_at(&response.exchange.headers),
     };
     let fresh = carried.fresh;
     let failed =
         |code, detail: String| What::Failed(Failure { fresh, ..Failure::new(code, detail) });
-    match verdict::judge(response) {
+    match verdict::judge(response, house.max_retry_after) {
         Judged::NotModified => return What::NotModified(carried),
-        Judged::Failed { code, detail, told } => {
+        Judged::Failed { code, detail, told, capped } => {
             // Who names a time is believed, whoever it is.
             let refused = told.is_none() && response.status() >= 400;
-            let wall = inflate(response, house).ok().filter(|_| refused);
+            let wall = inflate(response, max_decoded).ok().filter(|_| refused);
             let wall = wall.and_then(|body| verdict::walled(response, &body));
             let (code, detail) = wall.unwrap_or((code, detail));
-            return What::Failed(Failure { told, fresh, ..Failure::new(code, detail) });
+            let status = Some(response.status());
+            let failure = Failure::new(code, detail);
+            return What::Failed(Failure { status, told, capped, fresh, ..failure });
         }
         Judged::Body => {}
     }
-    let body = match inflate(response, house) {
+    let body = match inflate(response, max_decoded) {
         Ok(body) => body,
         Err((code, detail)) => return failed(code, detail),
     };
@@ -261,10 +314,12 @@ fn read_answer(
             ask.entries = read.asked();
             What::Feed(Box::new(read), carried)
         }),
-        Kind::Sitemap => sitemap::read(&lease.task, response.final_url(), &body).map(|read| {
-            ask.robots = read.origin.clone();
-            What::Sitemap(Box::new(read), carried)
-        }),
+        Kind::Sitemap => {
+            sitemap::read(&lease.task, response.final_url(), &body, max_decoded).map(|read| {
+                ask.robots = read.origin.clone();
+                What::Sitemap(Box::new(read), carried)
+            })
+        }
         Kind::Article => article::read(response, &body, house).map(|read| {
             article::asks(lease, &carried, ask);
             What::Page(Box::new(read), carried)
@@ -295,9 +350,9 @@ fn read_answer(
     })
 }
 
-fn inflate<'a>(response: &'a Response, house: &House) -> Result<Cow<'a, [u8]>, (Code, String)> {
+fn inflate(response: &Response, max_decoded: usize) -> Result<Cow<'_, [u8]>, (Code, String)> {
     let coding = response.exchange.headers.list("content-encoding");
-    decode::capped(&response.exchange.body, coding.as_deref(), house.max_decoded).map_err(|error| {
+    decode::capped(&response.exchange.body, coding.as_deref(), max_decoded).map_err(|error| {
         let code = if error.code() == "too_large" { Code::TooLarge } else { Code::BadEncoding };
         (code, error.to_string())
     })
@@ -306,6 +361,12 @@ fn inflate<'a>(response: &'a Response, house: &House) -> Result<Cow<'a, [u8]>, (
 /// Concludes. `at` is when the fetch was made, in the store's time.
 #[must_use]
 pub fn decide(lease: &Lease, parsed: Parsed, known: &Known, at: Ts, house: &House) -> Outcome {
+    let mut outcome = concluded(lease, parsed, known, at, house);
+    limits::outcome(&mut outcome);
+    outcome
+}
+
+fn concluded(lease: &Lease, parsed: Parsed, known: &Known, at: Ts, house: &House) -> Outcome {
     let fetch = parsed.fetch;
     match parsed.what {
         What::Robots(read) => robots::decide(lease, read, known, at, house),
@@ -369,6 +430,7 @@ fn unchanged(
 
 /// A failure: a recurring task waits, a page is tried again or given up.
 fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) -> Outcome {
+    let failure = &Failure { told: believed(lease, failure.told, at), ..failure.clone() };
     let Failure { code, ref detail, told, asked, .. } = *failure;
     let task = &lease.task;
     if code == Code::HostBusy {
@@ -412,13 +474,28 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
     outcome.events = events;
     outcome.host = match code {
         _ if !asked => HostAdvice::NotAsked,
-        Code::RateLimited => HostAdvice::SlowDown { until: plan.as_ref().map(|plan| plan.at) },
+        Code::RateLimited => {
+            let rest = HOST_REST.saturating_mul(1 << task.retry_count.min(10));
+            let told = told.filter(|told| *told > at);
+            let until = told.unwrap_or_else(|| at.after(rest.min(HOST_REST_MAX)));
+            match failure.status {
+                Some(429) => HostAdvice::SlowDown { until: Some(until) },
+                _ => HostAdvice::Pause { until },
+            }
+        }
         _ => HostAdvice::Neutral,
     };
     if plan.is_none() && poll::is_owed(task, known, code) {
         outcome.events.extend(end(lease, code, detail));
     }
     outcome
+}
+
+/// The time to come back that a server names. One that names a few seconds again and again is waited
+/// for like one that names none: longer each time.
+fn believed(lease: &Lease, told: Option<Ts>, at: Ts) -> Option<Ts> {
+    let is_short = |told: &Ts| told.since(at) < HOST_REST;
+    told.filter(|told| lease.task.retry_count < SHORT_PAUSES || !is_short(told))
 }
 
 /// What the log says when a task is given up. Only an answer that was read leaves its address behind:

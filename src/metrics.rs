@@ -172,6 +172,10 @@ metrics! {
     histogram politeness_wait: Histogram = "politeness_wait_seconds" [], waiting_seconds();
     /// Time that it takes to claim work.
     histogram claim_duration: Histogram = "claim_duration_seconds" [], quick_seconds();
+    /// Work such as parsing that took longer than 10 s.
+    counter cpu_seats_late: Counter = "cpu_seats_late" [], Counter::default();
+    /// CPU seats whose work takes longer than 10 s now.
+    gauge cpu_seats_late_now: Gauge = "cpu_seats_late_now" [], Gauge::default();
     /// Outcomes that each commit made true.
     histogram commit_size: Histogram = "commit_size" [], sizes();
     /// Time that each commit took, with the sync of the archive before it.
@@ -218,6 +222,10 @@ metrics! {
     gauge spent: Gauge = "budget_requests_spent" [], Gauge::default();
     /// The price of a request in item-seconds, which intervals follow.
     gauge price: Measure = "request_price_item_seconds" [], Measure::default();
+    /// Requests of the HTTP server that were refused because as much was going on as may be, by what there was too much of: requests, bodies, streams, uploads, memory, responses or connections.
+    counter api_limited: Counters<1> = "api_limited" ["limit"], Family::default();
+    /// Logins to the HTTP server that were refused: `no_token` (none was sent), `unknown_token`, or throttled (too many wrong ones from that address).
+    counter api_refused_logins: Counters<1> = "api_refused_logins" ["reason"], Family::default();
     /// Bytes of the database.
     gauge database_size: Gauge = "database_bytes" [], Gauge::default();
     /// Bytes of the embedded database's write-ahead log; 0 on a shared one.

@@ -1,13 +1,17 @@
 //! What an engine has done since it started, for those who watch it. Counting never waits.
 
+mod activity;
+
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
 
 use crate::metrics::{Metrics, answer, sink};
 use crate::telemetry::Traces;
+
+pub use activity::{Activity, Phase, Running, Seat};
 
 /// What has been done since the engine started, for those who watch.
 #[derive(Debug, Default)]
@@ -16,6 +20,8 @@ pub struct Progress {
     pub metrics: Metrics,
     /// Whose trace an event belongs to.
     pub traces: Traces,
+    /// How the engine gets on.
+    pub activity: Arc<Activity>,
     requests: AtomicU64,
     not_modified: AtomicU64,
     pub(crate) errors: AtomicU64,

@@ -10,6 +10,7 @@ mod budget;
 mod ewma;
 mod health;
 mod hints;
+mod pace;
 mod profile;
 mod reason;
 mod state;
@@ -24,7 +25,7 @@ use std::time::Duration;
 
 use crate::model::{Class, Code, Kind, PollPolicy, TaskId, Ts};
 
-pub use budget::{FIRST_PRICE, Price, Rates};
+pub use budget::{FIRST_PRICE, Made, Price, Rates};
 pub use ewma::{Factors, RECENT};
 pub use health::{Signs, judge, overflowed};
 pub use hints::{Document, Hints};
@@ -40,13 +41,6 @@ const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 /// Who asks for a longer pause is left alone, and the operator is told.
 const WEEK: Duration = Duration::from_hours(7 * 24);
-/// What is left of a learned pause after each poll that went well, or each day of such polls: with
-/// many polls a day it would soon be forgotten, and the server complain again.
-const FORGIVEN: f32 = 0.995;
-/// How much more than the pause that a server asks for is learned from its complaint.
-const MARGIN: f32 = 1.1;
-/// The longest pause that is learned, in seconds.
-const LEARNED: u32 = 4 * 3600;
 /// A poll that came late by half its interval comes out of a backlog: the next one moves by up to this
 /// share, so that what piled up does not come back as one heap.
 const BACKLOG: f64 = 0.5;
@@ -118,6 +112,29 @@ pub struct Poll<'a> {
     pub state: &'a State,
     /// The price of a request, in item-seconds.
     pub price: f64,
+}
+
+/// How a poll failed, as far as the next one depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PollFailure {
+    /// The class of waits that it belongs to.
+    pub code: Code,
+    /// The HTTP status, when the server answered: only 429 teaches a longer interval.
+    pub status: Option<u16>,
+    /// The time that `Retry-After` names.
+    pub told: Option<Ts>,
+    /// Whether it names a later one than is kept to.
+    pub capped: bool,
+    /// How long the response says that it stays fresh.
+    pub fresh: Option<Duration>,
+}
+
+impl PollFailure {
+    /// A failure of which only the code is known.
+    #[must_use]
+    pub const fn new(code: Code) -> Self {
+        Self { code, status: None, told: None, capped: false, fresh: None }
+    }
 }
 
 /// What a failed poll leads to.
@@ -196,8 +213,7 @@ impl Policy {
             state.forgive();
         }
         state.note(false);
-        let days = seconds(poll.at).saturating_sub(state.last_ok) as f32 / 86_400.0;
-        state.floor *= FORGIVEN.powf(days.min(1.0));
+        pace::fade(&mut state, seconds(poll.at), self.bounds_of(poll).min);
         if let Some(document) = hints.document {
             document.keep(&mut state);
         }
@@ -269,13 +285,16 @@ impl Policy {
 
     /// Lets the hints have their say, and spreads the poll.
     fn settle(&self, poll: &Poll<'_>, state: &State, choice: &Choice, hints: &Hints) -> Decision {
+        let overflow = |longest| value::overflow(state, longest);
         let (floor, hint) = match poll.explicit {
-            // The operator's word; but nobody overrides what a server once asked for.
-            Some(_) => (state.floor.ceil() as u32, "retry-after"),
-            None => hints::floor(state, hints, choice.guarded),
+            // The operator's interval counts more than hints, but not more than what 429s taught.
+            Some(_) => pace::floor(state, overflow),
+            None => hints::floor(state, hints, choice.guarded, overflow),
         };
         let floor = if hint == "retry-after" { floor } else { floor.min(choice.longest) };
         let interval = choice.interval.max(floor);
+        // What the guard leaves of a floor is a latest time: polls spread below it.
+        let floor = if hint == "guard" { choice.interval } else { floor };
         let bound = match choice.guarded {
             _ if interval > choice.interval => hint,
             Some(_) => "guard",
@@ -312,16 +331,15 @@ impl Policy {
     }
 
     /// When to ask again for a recurring task whose poll failed. A time that the server named is
-    /// kept to the letter; `fresh` is what the failed answer said about its own freshness.
+    /// kept to the letter.
     #[must_use]
-    pub fn after_failure(
-        &self,
-        poll: &Poll<'_>,
-        code: Code,
-        told: Option<Ts>,
-        fresh: Option<Duration>,
-    ) -> Failed {
+    pub fn after_failure(&self, poll: &Poll<'_>, failure: &PollFailure) -> Failed {
+        let PollFailure { code, told, fresh, .. } = *failure;
         let mut state = *poll.state;
+        if code == Code::RateLimited && failure.status == Some(429) {
+            let pause = told.map_or(0, |told| whole(told.since(poll.at)));
+            pace::learn(&mut state, seconds(poll.at), pause);
+        }
         state.note(true);
         let failures = state.failures();
         let interval = match (poll.explicit, state.interval) {
@@ -345,16 +363,13 @@ impl Policy {
             _ => {}
         }
         // Nobody should wait that long without knowing.
-        ruled.disabled |= told.is_some_and(|told| told.since(poll.at) > WEEK);
+        ruled.disabled |= failure.capped || told.is_some_and(|told| told.since(poll.at) > WEEK);
         state.disabled |= ruled.disabled;
-        let wait = ruled.wait.max(Duration::from_secs(u64::from(hints::fresh(fresh))));
+        // A retry is a request like any other: it keeps the interval that 429s taught.
+        let learned = pace::floor(&state, |longest| value::overflow(&state, longest)).0;
+        let least = hints::fresh(fresh).max(learned);
+        let wait = ruled.wait.max(Duration::from_secs(u64::from(least)));
         let mut next = self.wait(poll.task, poll.at, wait, code, failures, told);
-        if code.class() == Class::RateLimited {
-            // Requests that far apart would have been welcome.
-            let since = if state.last_ok == 0 { seconds(poll.at) } else { state.last_ok };
-            let apart = seconds(next.at).saturating_sub(since).min(LEARNED);
-            state.floor = state.floor.max(apart as f32 * MARGIN);
-        }
         let at = seconds(next.at);
         let (open, skipped) = self.out_of_skip(&state, at, self.luck(poll.task, poll.at));
         if skipped {

@@ -12,6 +12,7 @@ mod item;
 mod lanes;
 pub mod nats;
 pub mod ndjson;
+pub mod permissions;
 mod pump;
 mod redact;
 pub mod redis;

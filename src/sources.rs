@@ -8,15 +8,17 @@ pub mod fields;
 pub mod lists;
 pub mod manager;
 pub mod plan;
+mod rights;
 
 use feedmill_formats::article::Selector;
 use feedmill_formats::url::{self, Url};
-use regex::Regex;
+use feedmill_formats::walk::{self, PatternError};
 use serde_json::Value;
 
 use crate::model::{Access, IngestionMode, Kind, NewSource, PollPolicy, Polling, Website};
 
 pub use error::SpecError;
+pub use rights::{AdminOnly, check_rights, moves_credentials};
 
 /// The longest name, category or tag.
 pub const MAX_NAME: usize = 100;
@@ -155,8 +157,11 @@ fn check_pages(spec: &NewSource) -> Result<(), SpecError> {
         if pattern.chars().any(char::is_whitespace) {
             return Err(refuse("addresses have no blanks; leave them out".to_owned()));
         }
-        Regex::new(pattern).map_err(|error| refuse(short(&error)))?;
     }
+    walk::compiled(&spec.article_url_patterns).map_err(|error| match error {
+        PatternError::One { pattern, problem } => SpecError::Pattern { pattern, problem },
+        together => SpecError::Patterns(together),
+    })?;
     if spec.max_depth.is_some_and(|depth| depth < -1) {
         return Err(SpecError::Field {
             field: "max_depth".to_owned(),
@@ -183,13 +188,6 @@ fn check_pages(spec: &NewSource) -> Result<(), SpecError> {
         return Err(SpecError::Field { field, given, wanted: "1 or more".to_owned() });
     }
     Ok(())
-}
-
-/// The last line of what is wrong with an expression: the others draw where.
-fn short(error: &regex::Error) -> String {
-    let told = error.to_string();
-    let last = told.lines().last().unwrap_or_default();
-    last.trim_start_matches("error: ").to_owned()
 }
 
 /// Says what is wrong with how often a source is to be polled. An interval means itself: nothing is

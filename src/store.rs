@@ -6,6 +6,7 @@
 
 pub mod apply;
 pub mod browse;
+pub mod damage;
 mod events;
 mod forms;
 pub mod gate;
@@ -16,6 +17,10 @@ mod prints;
 mod raw;
 pub mod sqlite;
 pub mod takedown;
+pub mod times;
+pub mod usage;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -24,26 +29,40 @@ use crate::db::DbError;
 use crate::db::statement::Statements;
 use crate::frontier::{
     Act, Counts, Extension, Frontier, HostFilter, HostPatch, HostState, Rules, Share, Stats,
-    SubmitReport, Sweep, TaskFilter,
+    SubmitReport, Sweep, TaskFilter, WorkerShares,
 };
 use crate::model::{
     Admission, ArticleId, ArticleRow, Ask, Code, Discovery, EntryId, EntryRow, Event, FetchId,
-    FetchRecord, Health, Known, Lane, Lease, LeaseId, NewSource, NewTask, Outcome, PastForm,
-    Reference, Revision, RobotsState, Source, SourceChange, SourceId, Task, TaskId, Ts, Warned,
+    FetchRecord, Health, Known, Lane, Lease, LeaseId, NewEvent, NewSource, NewTask, Outcome,
+    PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId, Task, TaskId, Ts,
+    Warned,
 };
 
+pub use damage::{DamagedEvent, DamagedRow, DamagedTable};
 pub use events::EventFilter;
 pub use outbox::Outbox;
 pub use postgres::PgStore;
 pub use raw::{FetchFilter, MovedRaw, Reread, SegmentUse};
 pub use sqlite::SqliteStore;
 pub use takedown::Takedowns;
+pub use times::TimesAhead;
 
 /// Discoveries that go into one commit at the most; more go ahead in chunks.
 pub const MAX_DISCOVERED: usize = 2_000;
 
 /// Copies of an article that are told at the most.
 pub const MAX_COPIES: i64 = 1_000;
+
+/// A page of articles.
+#[derive(Clone, Debug, Default)]
+pub struct ArticlePage {
+    /// Those that can be read, with their rows.
+    pub articles: Vec<(i64, ArticleRow)>,
+    /// Those that cannot.
+    pub damaged: Vec<DamagedRow>,
+    /// The last row of the page; nothing behind the last page.
+    pub last: Option<i64>,
+}
 
 /// A lease with what came of it.
 #[derive(Clone, Debug)]
@@ -162,6 +181,9 @@ pub struct PriceNote {
     pub value: f64,
     /// What polls that were really made taught about it, as a power of e.
     pub correction: f64,
+    /// Polls that were made beyond the budget so far; negative when it was not used up.
+    #[serde(default)]
+    pub owed: f64,
     /// When it was worked out.
     pub at: Ts,
     /// Since when it has been worked out without a break.
@@ -179,6 +201,8 @@ pub struct Demand {
     pub fixed: f64,
     /// Requests of channels in the last day.
     pub made: u64,
+    /// Those of them that were made since the price was worked out.
+    pub made_since: u64,
     /// The price until now.
     pub price: Option<PriceNote>,
 }
@@ -223,6 +247,21 @@ pub struct Vitals {
     pub bytes: u64,
     /// Bytes of its write-ahead log, where that is a file of ours.
     pub wal_bytes: u64,
+}
+
+/// Numbers that rows had in a store that is being rebuilt: the ids of entries follow from those of
+/// their feeds' tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoredIds {
+    /// No task that is new gets this number or a lower one.
+    pub reserve: i64,
+    /// The source, the id it had, and when it was added.
+    pub source: Option<(SourceId, String, Ts)>,
+    /// Tasks, each with the number that it had.
+    pub tasks: Vec<(TaskId, TaskId)>,
+    /// No event that is new gets this place in the log or an earlier one: targets may know those by
+    /// other events.
+    pub events: i64,
 }
 
 /// A host is blocked, and not just paused, when it is for longer than this.
@@ -288,8 +327,19 @@ pub trait Store: Frontier + Outbox + Takedowns + Statements {
     /// Forgets a source; its articles stay.
     async fn remove_source(&self, name: &str) -> Result<Source, SourceError>;
 
-    /// Articles by filter, newest first, with their rows for paging.
-    async fn articles(&self, filter: ArticleFilter) -> Result<Vec<(i64, ArticleRow)>, DbError>;
+    /// A page of articles by filter, newest first, and those of it that are damaged.
+    async fn article_page(&self, filter: ArticleFilter) -> Result<ArticlePage, DbError>;
+
+    /// Articles by filter, newest first, with their rows for paging. Damaged ones are left out.
+    async fn articles(&self, mut filter: ArticleFilter) -> Result<Vec<(i64, ArticleRow)>, DbError> {
+        loop {
+            let page = self.article_page(filter.clone()).await?;
+            match page.last {
+                Some(last) if page.articles.is_empty() => filter.before_row = Some(last),
+                _ => return Ok(page.articles),
+            }
+        }
+    }
 
     /// An article and its text.
     async fn article(&self, id: ArticleId) -> Result<Option<(ArticleRow, String)>, DbError>;
@@ -336,21 +386,45 @@ pub trait Store: Frontier + Outbox + Takedowns + Statements {
     /// Notes where bytes are now that were copied; of fetches that are no longer there, nothing.
     async fn move_raw(&self, moved: Vec<MovedRaw>) -> Result<(), DbError>;
 
-    /// Notes that the bytes of a segment are no longer kept, of so many fetches at the most; how
-    /// many there were.
-    async fn forget_segment(&self, segment: &str, limit: usize) -> Result<u64, DbError>;
+    /// Notes that the bytes of a segment are no longer kept but for its first `kept`, of so many
+    /// fetches at the most; how many there were.
+    async fn forget_segment(&self, segment: &str, kept: u64, limit: usize) -> Result<u64, DbError>;
+
+    /// Gives rows the numbers that they had in a store that is being rebuilt. Nobody else may work on
+    /// it meanwhile.
+    async fn restore_ids(&self, ids: RestoredIds) -> Result<(), DbError>;
 
     /// Keeps what was read again in archived bytes, where it is different and nothing later is
     /// kept; how many entries and articles that were. Tasks stay as they are.
     async fn reread(&self, read: Reread) -> Result<u64, DbError>;
 
-    /// Events by filter, in the order of the log.
-    async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError>;
+    /// Events by filter, in the order of the log, damaged ones among them.
+    async fn read_events(
+        &self,
+        filter: EventFilter,
+    ) -> Result<Vec<Result<Event, DamagedEvent>>, DbError>;
+
+    /// Events by filter, in the order of the log. One whose payload is damaged says so instead.
+    async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError> {
+        let shown = |read: Result<Event, DamagedEvent>| match read {
+            Ok(event) => Some(event),
+            Err(DamagedEvent { reason, left, .. }) => {
+                Some(Event { payload: serde_json::json!({ "damaged": reason }), ..*left? })
+            }
+        };
+        Ok(self.read_events(filter).await?.into_iter().filter_map(shown).collect())
+    }
 
     /// Events after a place in the log, in order.
     async fn events_after(&self, seq: i64, limit: usize) -> Result<Vec<Event>, DbError> {
         self.events(EventFilter { after: seq, limit, ..EventFilter::default() }).await
     }
+
+    /// Waits for any answer of the database.
+    async fn ping(&self, within: Duration) -> Result<(), DbError>;
+
+    /// Writes events to the log that no other operation stands for.
+    async fn log_events(&self, events: Vec<NewEvent>) -> Result<(), DbError>;
 
     /// How many engines work on it now.
     async fn engines(&self) -> Result<u64, DbError>;
@@ -370,6 +444,21 @@ pub trait Store: Frontier + Outbox + Takedowns + Statements {
     /// Keeps a value for a key of the configuration, or forgets it; whether one was kept before.
     async fn keep_setting(&self, key: &str, value: Option<String>) -> Result<bool, DbError>;
 
+    /// How many rows hold times that lie too far ahead, as a faulty clock leaves them. `horizon` is
+    /// the longest that anything is planned ahead.
+    async fn times_ahead(&self, horizon: Duration) -> Result<TimesAhead, DbError>;
+
+    /// Puts such times right; which they were.
+    async fn repair_times(&self, horizon: Duration) -> Result<TimesAhead, DbError>;
+
+    /// Replaces what the scheduler remembers of a feed, unless that changed meanwhile.
+    async fn keep_schedule(
+        &self,
+        task: TaskId,
+        based_on: i64,
+        schedule: Vec<u8>,
+    ) -> Result<bool, DbError>;
+
     /// The store in figures.
     async fn totals(&self) -> Result<Totals, DbError>;
 
@@ -388,8 +477,13 @@ impl<S: Store> Frontier for S {
     async fn submit(&self, batch: Vec<NewTask>) -> Result<SubmitReport, DbError> {
         self.queue().submit(batch).await
     }
-    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
-        self.queue().claim(n, lanes).await
+    async fn claim_shared(
+        &self,
+        n: usize,
+        lanes: &[Lane],
+        shares: WorkerShares,
+    ) -> Result<Vec<Lease>, DbError> {
+        self.queue().claim_shared(n, lanes, shares).await
     }
     async fn claim_task(&self, task: TaskId) -> Result<Option<Lease>, DbError> {
         self.queue().claim_task(task).await

@@ -8,9 +8,10 @@
 mod export;
 mod traces;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::Duration;
 
+use feedmill_formats::terminal;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
@@ -75,6 +76,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     W: Write + 'static,
 {
+    let writer = move || Escaping { to: writer(), color };
     let lines = tracing_subscriber::fmt::layer().with_ansi(color).with_writer(writer);
     match format {
         Format::Text => lines.with_target(false).with_filter(filter(level)).boxed(),
@@ -83,6 +85,30 @@ where
             let json = lines.json().flatten_event(true).with_current_span(false);
             json.with_span_list(false).with_filter(filter(level)).boxed()
         }
+    }
+}
+
+/// Writes lines in which nothing of a publisher's changes how a terminal shows them.
+struct Escaping<W> {
+    to: W,
+    /// Lines have colours of ours; what is in their fields is escaped before it gets here.
+    color: bool,
+}
+
+impl<W: Write> Write for Escaping<W> {
+    /// A line comes as a whole.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let line = String::from_utf8_lossy(bytes);
+        let shown = match self.color {
+            true => terminal::escaped_but_colors(&line).into(),
+            false => terminal::escaped(&line),
+        };
+        self.to.write_all(shown.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 
@@ -148,6 +174,19 @@ mod tests {
         assert_eq!(line["message"], "a channel failed again");
         assert_eq!((&line["url"], &line["failures"]), (&"https://a.example/".into(), &3.into()));
         assert!(line["timestamp"].is_string());
+    }
+
+    #[test]
+    fn a_line_shows_what_would_change_how_it_is_shown() {
+        let title = "\u{202e}exe.cod\u{1b}[2J\u{9b}";
+        let text = logged(Format::Json, Level::Info, || tracing::warn!(title, "read"));
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["title"], title, "a program reads what was meant");
+        let lines = [text, logged(Format::Text, Level::Info, || tracing::warn!(title, "read"))];
+        for line in lines {
+            let bad = |c: char| terminal::is_bidi(c) || (c.is_control() && c != '\n');
+            assert!(!line.contains(bad) && line.contains("202e"), "{line:?}");
+        }
     }
 
     #[test]

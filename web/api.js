@@ -1,9 +1,11 @@
 // The only way to the server: its public API, with the token, problems as errors, pages by cursor.
 //
-// The token lives in sessionStorage: never in a cookie, an address or a log.
+// A token that is typed in lives in sessionStorage: never in a cookie, an address or a log. That of a
+// login link ends with the run of the server that printed it, and is kept for this browser until then.
 
 const BASE = "/api/v1";
 const KEY = "feedmill.token";
+const LINK = "feedmill.login";
 
 /** A refusal or failure, as `application/problem+json` tells it, with what to do about it. */
 export class Problem extends Error {
@@ -18,6 +20,7 @@ export class Problem extends Error {
 
 function hint(status, code, retryAfter) {
   if (status === 0) return "Is feedmill running? It is started by `feedmill run`; the page tries again by itself.";
+  if (code === "file_only") return "";
   if (status === 401) return "Log in with a token: `feedmill token create NAME --scope read` makes one.";
   if (code === "cross_origin") return "Open the dashboard under the address that the server listens on.";
   if (status === 403) return "The token's scope is too small: `feedmill token create NAME --scope write` makes one that may change things.";
@@ -34,9 +37,31 @@ export function whenUnauthorized(act) {
   unauthorized = act;
 }
 
+let expired = () => {};
+/** Called when the server no longer knows the token of a login link. */
+export function whenExpired(act) {
+  expired = act;
+}
+
 export const token = {
-  get: () => sessionStorage.getItem(KEY),
-  set: (value) => (value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY)),
+  get: () => sessionStorage.getItem(KEY) ?? localStorage.getItem(LINK),
+  set: (value) => {
+    localStorage.removeItem(LINK);
+    if (value) sessionStorage.setItem(KEY, value);
+    else sessionStorage.removeItem(KEY);
+  },
+  /** Keeps the token of a login link for this browser. */
+  link: (value) => {
+    sessionStorage.removeItem(KEY);
+    localStorage.setItem(LINK, value);
+  },
+  /** Forgets a token if it is that of a login link: the server was started again since. */
+  expire: (value) => {
+    if (!value || value !== localStorage.getItem(LINK)) return false;
+    localStorage.removeItem(LINK);
+    expired();
+    return true;
+  },
 };
 
 /** `/sources/${id}` with every part written so that it stays one part. */
@@ -52,7 +77,8 @@ export function params(values) {
 
 async function ask(method, where, { query, body, headers, signal, quiet } = {}) {
   const all = new Headers(headers);
-  if (token.get()) all.set("authorization", `Bearer ${token.get()}`);
+  const used = token.get();
+  if (used) all.set("authorization", `Bearer ${used}`);
   const sent = { method, headers: all, signal, credentials: "omit", cache: "no-cache", redirect: "error" };
   if (body !== undefined) {
     if (typeof body !== "string") all.set("content-type", "application/json");
@@ -66,6 +92,7 @@ async function ask(method, where, { query, body, headers, signal, quiet } = {}) 
     throw new Problem(0, { detail: "Feedmill does not answer." });
   }
   if (reply.ok) return reply;
+  if (reply.status === 401 && token.expire(used)) return ask(method, where, { query, body, headers, signal, quiet });
   const told = await reply.json().catch(() => ({}));
   if (reply.status === 401 && !quiet) unauthorized();
   throw new Problem(reply.status, told, reply.headers.get("retry-after"));

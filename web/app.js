@@ -1,10 +1,10 @@
 // The shell: which view an address stands for, who looks at it, the theme, the keys.
 
-import { token, whenUnauthorized } from "./api.js";
+import { token, whenExpired, whenUnauthorized } from "./api.js";
 import { repaint } from "./chart.js";
 import { h, put } from "./dom.js";
 import { freshen, pace } from "./format.js";
-import { dialog, problem, skeleton } from "./parts.js";
+import { dialog, problem, skeleton, toast } from "./parts.js";
 import { session, whoami } from "./session.js";
 
 const VIEWS = [
@@ -87,7 +87,8 @@ function who() {
   const { me } = session;
   if (!me) return put(place);
   const leave = token.get() && h("button.quiet", { type: "button", id: "logout", onclick: logout }, "Log out");
-  put(place, h("span", { title: me.open ? "This machine needs no token" : "The token's name and scope" }, me.open ? "open on loopback" : `${me.name} · ${me.scope}`), leave);
+  const enter = me.open && me.scope !== "admin" && h("a", { href: "/login", id: "login", title: "Settings, tokens and takedowns need a token of scope admin" }, "Log in");
+  put(place, h("span", { title: me.open ? "This machine needs no token to read and write" : "The token's name and scope" }, me.open ? `open on loopback · ${me.scope}` : `${me.name} · ${me.scope}`), leave, enter);
 }
 
 function logout() {
@@ -174,10 +175,27 @@ whenUnauthorized(() => {
   go(`/login${from === "/" ? "" : `?next=${encodeURIComponent(from)}`}`, true);
 });
 
+whenExpired(() => {
+  session.me = null;
+  toast("The login link has expired: it ends with the run of feedmill that printed it.", "bad");
+});
+
+/** Takes the token of a login link out of the address, so that it is neither seen nor shared. */
+function takeLogin() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!given) return false;
+  history.replaceState(null, "", location.pathname + location.search);
+  token.link(given);
+  session.me = null;
+  return true;
+}
+addEventListener("hashchange", () => takeLogin() && show());
+
 const tick = () => {
   freshen();
   setTimeout(tick, pace());
 };
 tick();
 themed();
+takeLogin();
 show();

@@ -6,7 +6,7 @@ import { words } from "./format.js";
 /** Which colour a word stands for, whatever it is the state of. */
 const TONES = {
   ok: "good", healthy: "good", quiet_as_usual: "good", usual: "good", fetched: "good", new: "good", added: "good", live: "good", delivered: "good",
-  late: "warn", frozen: "warn", empty: "warn", overflowing: "warn", failed: "warn", paused: "warn", held_up: "warn", renamed: "warn",
+  late: "warn", over_quota: "warn", frozen: "warn", empty: "warn", overflowing: "warn", failed: "warn", paused: "warn", held_up: "warn", renamed: "warn",
   never_fetched: "info", pending: "info", fetching: "info", known: "info", raised: "info", waiting: "info", not_modified: "info",
   failing: "bad", blocked: "bad", dead: "bad", dead_letters: "bad", refused: "bad", gone: "bad", rejected: "bad",
 };

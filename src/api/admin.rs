@@ -16,7 +16,7 @@ use super::listing::{Page, Part, cut, whole};
 use super::problem::Problem;
 use super::views::{AuditView, Time, TokenView};
 use crate::app::explain::{ExplainError, Explanation, explain};
-use crate::config::values;
+use crate::config::{Change, change_of, values};
 use crate::store::gate::{self, AuditRow};
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -32,11 +32,11 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 /// Who asks.
 #[derive(Debug, Serialize, ToSchema)]
 struct Me {
-    /// The name of the token, or `local` when none is needed.
+    /// The name of the token; `local`, `unix socket` or `login link` where it is none of the store's.
     name: String,
     /// read, write or admin.
     scope: String,
-    /// Whether nobody needs a token.
+    /// Whether no token was needed.
     open: bool,
     /// What time it is here.
     at: Time,
@@ -64,6 +64,8 @@ struct Setting {
     value: serde_json::Value,
     /// default, profile, file, env, flag or store (set through the API or `config set`).
     origin: String,
+    /// How it can be changed: `running` (here), `at_start` or `file_only` (in the configuration file).
+    change: String,
 }
 
 /// What is set.
@@ -81,7 +83,15 @@ async fn config(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Settin
 }
 
 fn values_of(loaded: &crate::config::Loaded) -> Vec<Setting> {
-    values(loaded).into_iter().map(|(key, value, origin)| Setting { key, value, origin }).collect()
+    let setting = |(key, value, origin): (String, _, _)| {
+        let change = match change_of(&key) {
+            Change::Running => "running",
+            Change::AtStart => "at_start",
+            Change::FileOnly => "file_only",
+        };
+        Setting { key, value, origin, change: change.to_owned() }
+    };
+    values(loaded).into_iter().map(setting).collect()
 }
 
 /// The value of a setting, as in the environment.
@@ -100,7 +110,9 @@ struct Changed {
 
 /// Changes a setting of the running installation; engines take it over within `sources.reload_interval`
 #[utoipa::path(put, path = "/config/{key}", tag = "admin", params(("key" = String, Path,)),
-    request_body = NewValue, responses((status = 200, body = Changed)))]
+    request_body = NewValue, responses((status = 200, body = Changed), (status = 403, body = Problem,
+        content_type = "application/problem+json",
+        description = "The scope is too small, or the key is changed in the configuration file only")))]
 async fn set(
     State(api): State<Api>,
     At(key): At<String>,
@@ -127,7 +139,7 @@ async fn unset(
     }
 }
 
-/// Lists what was changed through the API, and by whom, newest first
+/// Lists what was changed through the API, and by whom, and refused logins, newest first
 #[utoipa::path(get, path = "/audit", tag = "admin", params(Part),
     responses((status = 200, body = Page<AuditView>)))]
 async fn audit(

@@ -89,7 +89,7 @@ impl ListArticles {
 }
 
 fn view(listed: ListedArticle) -> ArticleView {
-    ArticleView::of(listed.article, listed.source.as_ref())
+    ArticleView::listed(listed.article, listed.source.as_ref())
 }
 
 /// Lists articles, newest first
@@ -321,7 +321,7 @@ async fn duplicates(
     let sources = by_ids(&*api.store, &ids).await?;
     let items = rows.into_iter().map(|row| {
         let source = row.source.and_then(|id| sources.get(&id));
-        ArticleView::of(row, source)
+        ArticleView::listed(row, source)
     });
     Ok(whole(lines, items.collect()))
 }

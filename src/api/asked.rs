@@ -1,22 +1,21 @@
 //! What a request says, read strictly: a parameter that nobody knows is a mistake, and the nearest one is
 //! named.
 
-use std::time::Duration;
-
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
+use feedmill_formats::json::{self, JsonError, Limits};
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
+use super::body;
 use super::listing::LINES;
 use super::problem::Problem;
 
-/// The body of a request has to arrive within this time.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How large the JSON of a body may become in memory.
+pub(super) const BODY_LIMITS: Limits = Limits { depth: 32, values: 20_000, nul: false };
 /// Names that are further apart than this are not alike.
 const ALIKE: f64 = 0.6;
 
@@ -98,30 +97,11 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
     }
 }
 
-/// The whole body, as it came.
-pub(super) async fn bytes(request: Request) -> Result<Bytes, Problem> {
-    let read = Bytes::from_request(request, &());
-    match tokio::time::timeout(PATIENCE, read).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            "the body is larger than `api.max_body` allows",
-        )),
-        Ok(Err(error)) => Err(Problem::bad("bad_body", error.body_text())),
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "too_slow",
-            "the body did not arrive in time",
-        )),
-    }
-}
-
 /// A body of JSON.
 #[derive(Debug)]
 pub(super) struct Body<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
@@ -132,7 +112,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
                 "say Content-Type: application/json and write the body as JSON",
             ));
         }
-        parse(&bytes(request).await?).map(Self)
+        let body = body::receive(request).await?;
+        if body.len() <= body::SMALL {
+            return parse(&body).map(Self);
+        }
+        off_runtime(move || parse(&body)).await.map(Self)
     }
 }
 
@@ -140,7 +124,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 #[derive(Debug)]
 pub(super) struct Maybe<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for Maybe<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Default + Send + 'static> FromRequest<S> for Maybe<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
@@ -164,11 +148,30 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.trim().eq_ignore_ascii_case("application/json")
 }
 
+/// Does what takes time where it holds up no other request.
+pub(super) async fn off_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "request could not be read");
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Err(Problem::new(status, "internal", "the request could not be read"))
+    })
+}
+
+/// Refuses JSON that is broken, or would become too large in memory.
+pub(super) fn check_json(body: &[u8], limits: Limits) -> Result<(), Problem> {
+    match json::check(body, limits) {
+        Ok(_) => Ok(()),
+        Err(JsonError::Syntax(message)) => Err(Problem::bad("bad_json", message)),
+        Err(JsonError::Nul { field }) => Err(Problem::parameter(&field, "has a character 0 in it")),
+        Err(error) => Err(Problem::unusable(error.code(), error.to_string())),
+    }
+}
+
 /// Reads JSON.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    let broken = |error: serde_json::Error| Problem::bad("bad_json", error.to_string());
-    let value: serde_json::Value = serde_json::from_slice(body).map_err(broken)?;
-    without_nul("body", &value)?;
+    check_json(body, BODY_LIMITS)?;
     match Json::<T>::from_bytes(body) {
         Ok(Json(said)) => Ok(said),
         Err(JsonRejection::JsonDataError(error)) => {
@@ -179,19 +182,6 @@ pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
             Err(Problem::unusable("bad_body", detail).about(field, message))
         }
         Err(error) => Err(Problem::bad("bad_json", error.body_text())),
-    }
-}
-
-fn without_nul(at: &str, value: &serde_json::Value) -> Result<(), Problem> {
-    use serde_json::Value;
-    match value {
-        Value::String(text) => refuse_nul(at, text),
-        Value::Array(items) => items.iter().try_for_each(|item| without_nul(at, item)),
-        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
-            refuse_nul(at, name)?;
-            without_nul(name, value)
-        }),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
 }
 
@@ -226,5 +216,15 @@ mod tests {
             assert!(parse::<serde_json::Value>(body.as_bytes()).is_err(), "{body}");
         }
         assert!(parse::<serde_json::Value>(b"{\"a\":[null,1,true]}").is_ok());
+    }
+
+    #[test]
+    fn what_grows_in_memory_is_refused_before_it_does() {
+        let many = format!("[{}]", vec!["{}"; 300_000].join(","));
+        for (body, code) in [("[".repeat(1 << 20), "too_deep"), (many, "too_many_values")] {
+            let problem = parse::<serde_json::Value>(body.as_bytes()).unwrap_err();
+            assert_eq!(problem.status(), 422);
+            assert_eq!(serde_json::to_value(&problem).unwrap()["code"], code);
+        }
     }
 }

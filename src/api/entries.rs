@@ -92,7 +92,7 @@ pub(super) async fn answer(
         let (api, query) = (api.clone(), EntryQuery { after, limit, ..query.clone() });
         async move {
             let Found { items, next } = entries(&*api.store, &query).await?;
-            Ok((items.into_iter().map(EntryView::from).collect(), next))
+            Ok((items.into_iter().map(EntryView::listed).collect(), next))
         }
     };
     Wanted { lines, limit, cursor }.list(read).await

@@ -13,12 +13,13 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, stream};
 use serde::Deserialize;
+use tokio::sync::watch;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::asked::{Asked, Lines};
-use super::listing::{Page, Wanted, lines_of, place, whole, written};
+use super::listing::{Page, Wanted, lines_of, next_batch, place, whole, written};
 use super::problem::Problem;
 use super::views::EventView;
 use super::{Api, sources};
@@ -28,8 +29,11 @@ use crate::store::browse::events;
 use crate::store::browse::sources::by_ids;
 use crate::store::{EventFilter, Store};
 
-/// Events that are read at once for whoever follows.
+/// Events that are read at once for whoever follows, at the most and at first.
 const STRETCH: usize = 500;
+const FIRST_BATCH: usize = 4;
+/// Bytes of events that are read at once, as far as can be told from those before.
+const BATCH_BYTES: usize = 256 << 10;
 /// Something is said at least so often, so that whoever follows knows that it is heard.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -180,7 +184,23 @@ async fn follow(
     Ok((headers, body).into_response())
 }
 
-/// What happens from a place on, until nobody listens or the server stops.
+/// A stream of events: where it is, and how it is written.
+struct Following<F> {
+    api: Api,
+    log: watch::Receiver<i64>,
+    filter: EventFilter,
+    after: i64,
+    /// Events that are read next.
+    batch: usize,
+    text: F,
+    heartbeat: Bytes,
+    /// Whether something was said yet.
+    is_begun: bool,
+}
+
+/// What happens from a place on, until nobody listens or the server stops. No more is read than was asked
+/// for by the connection, and a batch is as small as its events are large, so that a reader that is slow
+/// costs no more memory than one batch.
 fn following(
     api: Api,
     filter: EventFilter,
@@ -189,41 +209,46 @@ fn following(
     heartbeat: Bytes,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
     let log = api.log.subscribe();
-    // Something is said at once, so that whoever follows knows that it is heard.
-    let first = Some(heartbeat.clone());
-    stream::unfold((api, log, from, first, text), move |(api, mut log, from, first, text)| {
-        let (filter, heartbeat) = (filter.clone(), heartbeat.clone());
-        async move {
-            if let Some(first) = first {
-                return Some((Ok(first), (api, log, from, None, text)));
+    let (after, batch) = (from, FIRST_BATCH);
+    let begun = Following { api, log, filter, after, batch, text, heartbeat, is_begun: false };
+    stream::unfold(begun, async |mut it| Some((Ok(it.next().await?), it)))
+}
+
+impl<F: Fn(&EventView) -> Bytes + Send> Following<F> {
+    async fn next(&mut self) -> Option<Bytes> {
+        // Something is said at once, so that whoever follows knows that it is heard.
+        if !std::mem::replace(&mut self.is_begun, true) {
+            return Some(self.heartbeat.clone());
+        }
+        loop {
+            if self.api.stop.is_cancelled() {
+                return None;
             }
-            loop {
-                if api.stop.is_cancelled() {
-                    return None;
-                }
-                log.mark_unchanged();
-                let wanted = EventFilter { after: from, limit: STRETCH, ..filter.clone() };
-                let found = match api.store.events(wanted).await {
-                    Ok(events) => viewed(&*api.store, events).await,
-                    Err(error) => Err(error),
-                };
-                match found {
-                    Ok(events) => {
-                        if let Some(last) = events.last().map(|event| event.seq) {
-                            let said: Vec<u8> = events.iter().flat_map(&text).collect();
-                            return Some((Ok(said.into()), (api, log, last, None, text)));
-                        }
-                    }
-                    Err(error) => tracing::debug!(%error, "events cannot be told now"),
-                }
-                tokio::select! {
-                    () = api.stop.cancelled() => return None,
-                    _ = log.changed() => {}
-                    () = tokio::time::sleep(HEARTBEAT) => {
-                        return Some((Ok(heartbeat), (api, log, from, None, text)));
-                    }
-                }
+            self.log.mark_unchanged();
+            match self.read().await {
+                Ok(Some(said)) => return Some(said),
+                Ok(None) => {}
+                Err(error) => tracing::debug!(%error, "events cannot be told now"),
+            }
+            tokio::select! {
+                () = self.api.stop.cancelled() => return None,
+                _ = self.log.changed() => {}
+                () = tokio::time::sleep(HEARTBEAT) => return Some(self.heartbeat.clone()),
             }
         }
-    })
+    }
+
+    /// The next events as text, if there are any.
+    async fn read(&mut self) -> Result<Option<Bytes>, DbError> {
+        let wanted = EventFilter { after: self.after, limit: self.batch, ..self.filter.clone() };
+        let events = viewed(&*self.api.store, self.api.store.events(wanted).await?).await?;
+        let Some(last) = events.last().map(|event| event.seq) else { return Ok(None) };
+        let mut said = Vec::new();
+        for event in &events {
+            said.extend_from_slice(&(self.text)(event));
+        }
+        self.after = last;
+        self.batch = next_batch(said.len(), events.len(), BATCH_BYTES, STRETCH);
+        Ok(Some(said.into()))
+    }
 }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use feedmill_formats::url::Url;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 
 use super::asked::{Asked, At, Body, Lines, Nothing};
 use super::entries::Since;
+use super::guard::Who;
 use super::listing::{Page, Wanted, cut};
 use super::problem::Problem;
 use super::stats::{Point, Series, step_for};
@@ -21,9 +22,10 @@ use super::{Api, entries, fetches, sources};
 use crate::app::edit;
 use crate::fetch::Guard;
 use crate::model::{Health, Kind, NewSource, TaskId};
-use crate::sources::{SpecError, Wanted as WantedSource, check, guess_kind, specify};
+use crate::sources::{SpecError, Wanted as WantedSource, check, check_rights, guess_kind, specify};
 use crate::store::browse::figures::{Span, series};
 use crate::store::browse::sources::{Channel, ChannelQuery, channels};
+use crate::store::gate::Scope;
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -127,6 +129,7 @@ struct NewFeed {
             description = "It is followed already, or there is a source of that name")))]
 async fn create(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     _: Asked<Nothing>,
     Body(new): Body<NewFeed>,
 ) -> Result<Response, Problem> {
@@ -134,7 +137,17 @@ async fn create(
     let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
     let url = new.url.trim().to_owned();
     let source = match &new.source {
-        Some(name) => edit::change(&*api.store, name, |spec| add(spec, &url, permit)).await?,
+        Some(name) => {
+            let add = |spec: &mut NewSource| {
+                let was = spec.clone();
+                add(spec, &url, permit)?;
+                match who.scope < Scope::Admin {
+                    true => check_rights(Some(&was), spec),
+                    false => Ok(()),
+                }
+            };
+            edit::change(&*api.store, name, add).await?
+        }
         None => {
             let wanted = WantedSource {
                 urls: vec![url.clone()],

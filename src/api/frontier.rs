@@ -1,5 +1,6 @@
 //! `/frontier`: the queue of addresses. Paths and parameters are also those of north-cloud's crawler.
 
+mod bulk;
 mod pages;
 mod submit;
 
@@ -33,7 +34,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(list))
         .routes(routes!(stats))
         .routes(routes!(submit::submit))
-        .routes(routes!(submit::bulk))
+        .routes(routes!(bulk::bulk))
         .routes(routes!(retry_many))
         .routes(routes!(delete_many))
         .routes(routes!(show, delete))

@@ -3,6 +3,9 @@
 //! In this order: the name by which we were called (against rebinding of names), how often somebody asks,
 //! where a web page that asks came from, whose token it is, and what that may be used for. What changes
 //! something is written down. There are no cookies, so that a browser never sends a right by itself.
+//!
+//! Without a token, programs on this machine may read and write where `api.open_on_loopback` says so.
+//! The scope `admin` needs a token, but on the Unix socket.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,8 +17,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 
+use super::login::Login;
 use super::problem::Problem;
-use super::{Api, etag};
+use super::socket::SocketPeer;
+use super::{Api, body, etag, health, local, logins};
 use crate::config;
 use crate::model::Ts;
 use crate::store::gate::{self, AuditRow, Scope};
@@ -76,8 +81,12 @@ pub(super) fn access(method: &str, path: &str) -> Access {
 /// What the guard knows and remembers.
 #[derive(Debug)]
 pub(super) struct Guard {
-    /// Nobody needs a token.
+    /// Local programs need no token to read and write.
     open: bool,
+    /// Where we listen.
+    address: SocketAddr,
+    /// The token of the login link.
+    pub(super) login: Login,
     /// The names by which we may be called; all when there are none.
     names: Vec<String>,
     origins: Vec<String>,
@@ -99,6 +108,8 @@ impl Guard {
         }
         Self {
             open: local && config.open_on_loopback,
+            address,
+            login: Login::default(),
             names,
             origins: config.cors_origins.clone(),
             rate: f64::from(config.rate_limit),
@@ -109,11 +120,7 @@ impl Guard {
 
     /// Whether we are meant: a page that had its own name lead here must not reach us.
     fn is_called(&self, headers: &HeaderMap) -> bool {
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-            _ => host,
-        };
+        let (name, _) = local::split(local::sole_host(headers).unwrap_or_default());
         self.names.is_empty() || self.names.contains(&name.to_ascii_lowercase())
     }
 
@@ -162,8 +169,11 @@ enum Visitor {
     Stranger,
 }
 
-fn visitor(headers: &HeaderMap, friends: &[String], public: &str) -> Visitor {
-    let Some(origin) = headers.get(header::ORIGIN) else { return Visitor::Own };
+fn visitor(method: &Method, headers: &HeaderMap, friends: &[String], public: &str) -> Visitor {
+    let Some(origin) = headers.get(header::ORIGIN) else {
+        let foreign = local::is_foreign_page(method, headers);
+        return if foreign { Visitor::Stranger } else { Visitor::Own };
+    };
     let told = origin.to_str().unwrap_or_default();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let own = told.split_once("://").is_some_and(|(_, name)| name.eq_ignore_ascii_case(host));
@@ -179,7 +189,8 @@ fn visitor(headers: &HeaderMap, friends: &[String], public: &str) -> Visitor {
 
 /// Lets requests in, and sends answers out with what all of them carry.
 pub(super) async fn guard(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let visitor = visitor(request.headers(), &api.guard.origins, &api.config.api.public_url);
+    let (method, headers) = (request.method(), request.headers());
+    let visitor = visitor(method, headers, &api.guard.origins, &api.config.api.public_url);
     let known = etag::known(request.headers());
     let looks = request.method() == Method::GET;
     let mut response = match (&visitor, request.method()) {
@@ -226,12 +237,14 @@ fn harden(headers: &mut HeaderMap) {
 }
 
 async fn let_in(api: &Api, visitor: &Visitor, mut request: Request, next: Next) -> Response {
-    if !api.guard.is_called(request.headers()) {
+    let contradicted = local::is_contradicted(request.uri(), request.headers());
+    if contradicted || !api.guard.is_called(request.headers()) {
         let detail = "this server is not called by that name: use 127.0.0.1 or localhost, or set api.public_url";
         return Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail).into_response();
     }
     let peer = request.extensions().get::<Peer>().map(|Peer(peer)| peer.ip());
-    if let Some(peer) = peer
+    // Whoever watches over it is answered however much others ask from the same address.
+    if let Some(peer) = peer.filter(|_| !health::is_check(request.uri().path()))
         && let Err(seconds) = api.guard.spend(peer, Instant::now())
     {
         let detail = format!("too many requests: try again in {seconds} s");
@@ -247,22 +260,34 @@ async fn let_in(api: &Api, visitor: &Visitor, mut request: Request, next: Next) 
     let Access::Scope(needed) = access(request.method().as_str(), path.as_str()) else {
         return next.run(request).await;
     };
-    let who = match who(api, request.headers()).await {
+    let without = without_token(&api.guard, &request);
+    let who = match who(api, request.headers(), without).await {
         Ok(who) => who,
-        Err(problem) => return problem.into_response(),
+        Err(problem) => {
+            // Only wrong tokens wait: behind a proxy everybody has the same address.
+            if let Err(slowed) = logins::check(api, &request) {
+                return slowed.into_response();
+            }
+            let row = logins::refused(api, &request, &problem);
+            return logins::answer(api, row, problem).await;
+        }
     };
+    let (most, key) = body::limit_of(path.as_str(), &api.config.api);
     let (method, target) = (request.method().clone(), request.uri().path().to_owned());
     let looks = matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let refusal = if who.scope < needed {
+    let refusal = if who.scope < needed && who.open {
+        let detail = format!(
+            "this needs a token of scope {needed}: `feedmill token create NAME --scope {needed}` makes one, and `feedmill run` on a terminal prints a login link"
+        );
+        Some(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail))
+    } else if who.scope < needed {
         let detail = format!("`{}` may {}, this needs {needed}", who.name, who.scope);
         Some(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail))
-    } else if !looks && *visitor == Visitor::Stranger {
-        let detail =
-            "pages of other sites may not change anything here: api.cors_origins allows some";
+    } else if *visitor == Visitor::Stranger && (!looks || who.open) {
+        let detail = "pages of other sites may not use this server: api.cors_origins allows some";
         Some(Problem::new(StatusCode::FORBIDDEN, "cross_origin", detail))
-    } else if is_too_large(request.headers(), api.config.api.max_body.as_bytes()) {
-        let detail = "the body is larger than `api.max_body` allows";
-        Some(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail))
+    } else if body::claimed_length(request.headers()).is_some_and(|length| length > most) {
+        Some(body::too_large(key))
     } else {
         None
     };
@@ -271,7 +296,8 @@ async fn let_in(api: &Api, visitor: &Visitor, mut request: Request, next: Next) 
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     };
-    if !looks {
+    // What a limit turned away changed nothing and is counted: a flood must not fill the audit log.
+    if !looks && !response.headers().contains_key(header::RETRY_AFTER) {
         // Whoever changed something wants to see it.
         api.looked.forget();
         let done = AuditRow {
@@ -289,29 +315,44 @@ async fn let_in(api: &Api, visitor: &Visitor, mut request: Request, next: Next) 
     response
 }
 
-/// Whether a body says of itself that it is larger than this: then nobody waits for it.
-fn is_too_large(headers: &HeaderMap, most: u64) -> bool {
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    length.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > most)
+/// The token that a request sends. Of two lines a proxy may have checked the other one, so that both
+/// together are no token.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut lines = headers.get_all(header::AUTHORIZATION).iter();
+    let (scheme, token) = lines.next()?.to_str().ok()?.split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer") && lines.next().is_none();
+    is_bearer.then(|| token.trim())
 }
 
-/// Who asks. A token that is sent is always looked at, also where none is needed.
-async fn who(api: &Api, headers: &HeaderMap) -> Result<Who, Problem> {
+/// Who asks without a token, or why that is not enough.
+fn without_token(guard: &Guard, request: &Request) -> Result<Who, String> {
+    const TOKEN: &str =
+        "send `Authorization: Bearer TOKEN`; `feedmill token create NAME --scope read` makes one";
+    let socket = request.extensions().get::<SocketPeer>();
+    let own = socket.is_none().then_some(guard.address);
+    let (name, scope) = match socket {
+        Some(SocketPeer { is_trusted: true }) => ("unix socket", Scope::Admin),
+        None if guard.open => ("local", Scope::Write),
+        Some(_) | None => return Err(TOKEN.to_owned()),
+    };
+    match local::check(request.version(), request.headers(), own) {
+        Ok(()) => Ok(Who { name: name.to_owned(), scope, open: true }),
+        Err(why) => Err(format!("this request is not local, because {why}: {TOKEN}")),
+    }
+}
+
+/// Who asks; `without` is who that is when no token is sent. One that is sent is always looked at.
+async fn who(api: &Api, headers: &HeaderMap, without: Result<Who, String>) -> Result<Who, Problem> {
     let unauthorized =
         |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
-    let Some(said) = headers.get(header::AUTHORIZATION) else {
-        return match api.guard.open {
-            true => Ok(Who { name: "local".to_owned(), scope: Scope::Admin, open: true }),
-            false => Err(unauthorized(
-                "say Authorization: Bearer TOKEN; `feedmill token create` makes one",
-            )),
-        };
-    };
-    let token = said.to_str().ok().and_then(|said| {
-        let (scheme, token) = said.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-    });
-    let whose = match token.filter(|token| !token.contains('\0')) {
+    if headers.get(header::AUTHORIZATION).is_none() {
+        return without.map_err(|detail| unauthorized(&detail));
+    }
+    let token = bearer(headers).filter(|token| !token.contains('\0'));
+    if token.is_some_and(|token| api.guard.login.is(token)) {
+        return Ok(Who { name: "login link".to_owned(), scope: Scope::Admin, open: false });
+    }
+    let whose = match token {
         Some(token) => gate::whose(&*api.store, token).await?,
         None => None,
     };
@@ -378,14 +419,18 @@ mod tests {
     fn a_page_of_another_site_is_a_stranger() {
         let friends = ["https://app.example".to_owned()];
         let seen = |origin: &str| {
-            visitor(&headers(&[("host", "127.0.0.1:7171"), ("origin", origin)]), &friends, "")
+            let sent = headers(&[("host", "127.0.0.1:7171"), ("origin", origin)]);
+            visitor(&Method::POST, &sent, &friends, "")
         };
         assert_eq!(seen("http://127.0.0.1:7171"), Visitor::Own);
         assert!(matches!(seen("https://app.example"), Visitor::Friend(_)));
         for stranger in ["https://evil.example", "null", "http://127.0.0.1:8080", ""] {
             assert_eq!(seen(stranger), Visitor::Stranger, "{stranger}");
         }
-        assert_eq!(visitor(&headers(&[("host", "x")]), &friends, ""), Visitor::Own);
+        let bare = headers(&[("host", "x")]);
+        assert_eq!(visitor(&Method::POST, &bare, &friends, ""), Visitor::Own);
+        let silent = headers(&[("host", "127.0.0.1:7171"), ("sec-fetch-site", "cross-site")]);
+        assert_eq!(visitor(&Method::POST, &silent, &friends, ""), Visitor::Stranger);
     }
 
     #[test]

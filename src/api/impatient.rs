@@ -3,25 +3,37 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use super::connections::Connection;
+
 /// A connection on which every write has to make progress within a time.
 #[derive(Debug)]
 pub(super) struct Impatient<S> {
     stream: S,
+    /// Hears of what was written.
+    connection: Arc<Connection>,
     patience: Duration,
     limit: Pin<Box<Sleep>>,
     waiting: bool,
 }
 
 impl<S> Impatient<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
+    pub(super) fn new(stream: S, patience: Duration, connection: Arc<Connection>) -> Self {
         let limit = Box::pin(tokio::time::sleep(patience));
-        Self { stream, patience, limit, waiting: false }
+        Self { stream, connection, patience, limit, waiting: false }
+    }
+
+    /// Tells the connection that something was written.
+    fn note(&self, step: &Poll<io::Result<usize>>) {
+        if matches!(step, Poll::Ready(Ok(1..))) {
+            self.connection.progress();
+        }
     }
 
     /// What came of a step, unless nothing came of it for too long.
@@ -60,6 +72,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let step = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note(&step);
         self.judge(context, step)
     }
 
@@ -79,6 +92,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let step = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.note(&step);
         self.judge(context, step)
     }
 
@@ -89,6 +103,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connections::Connections;
+    use super::super::limits::Client;
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -96,7 +112,8 @@ mod tests {
     async fn who_does_not_read_is_put_out_and_who_reads_slowly_is_not() {
         let patience = Duration::from_secs(60);
         let (ours, mut theirs) = tokio::io::duplex(10);
-        let mut ours = Impatient::new(ours, patience);
+        let admitted = Connections::new(1).admit(Client::at([127, 0, 0, 1].into())).unwrap();
+        let mut ours = Impatient::new(ours, patience, Arc::clone(&admitted.connection));
         let slow = async {
             let mut byte = [0];
             for _ in 0..40 {

@@ -20,8 +20,13 @@ use super::problem::Problem;
 const USUAL: usize = 50;
 /// Items of a page at the most.
 pub(super) const MOST: usize = 1_000;
-/// Items that are read at once while all are written out.
+/// Items that are read at once, at the most and at first.
 const STRETCH: usize = 500;
+const FIRST_BATCH: usize = 10;
+/// Bytes of items that are read at once, as far as can be told from those before.
+const BATCH_BYTES: usize = 1 << 20;
+/// A page ends at so many bytes, also when it has fewer items than were asked for.
+const PAGE_BYTES: usize = 8 << 20;
 
 /// What a list is called that is written as lines.
 pub(super) const LINES: &str = "application/x-ndjson";
@@ -33,6 +38,13 @@ pub(super) struct Page<T> {
     pub(super) items: Vec<T>,
     /// The `cursor` of the next part; null at the end.
     pub(super) next: Option<String>,
+}
+
+/// How many items to read next, when the last so many had so many bytes: as many as fit into the bytes
+/// that are wanted, and at most ten times as many as before.
+pub(super) fn next_batch(bytes: usize, items: usize, wanted: usize, most: usize) -> usize {
+    let each = bytes / items.max(1);
+    (wanted / each.max(1)).min(items.saturating_mul(10)).clamp(1, most)
 }
 
 /// Items, and the place behind the last one when there are more.
@@ -128,12 +140,11 @@ impl Wanted {
     {
         let limit = self.checked()?;
         if !self.lines.0 {
-            let page = read(self.cursor, limit.unwrap_or(USUAL)).await?;
-            return Ok(Json(page).into_response());
+            return page(&read, self.cursor, limit.unwrap_or(USUAL)).await;
         }
         let left = limit.unwrap_or(usize::MAX);
         // The first part is read before the answer begins: what is wrong with it is a status.
-        let first = read(self.cursor, left.min(STRETCH)).await?;
+        let first = read(self.cursor, left.min(FIRST_BATCH)).await?;
         let read = Arc::new(read);
         let lines = stream::try_unfold((Some(first), left), move |(page, left)| {
             let read = Arc::clone(&read);
@@ -141,12 +152,16 @@ impl Wanted {
                 let Some(page) = page else { return Ok(None) };
                 let text = lines_of(&page.items)?;
                 let left = left.saturating_sub(page.items.len());
+                let batch = match page.items.len() {
+                    0 => FIRST_BATCH,
+                    items => next_batch(text.len(), items, BATCH_BYTES, STRETCH),
+                };
                 let next = match page.next.filter(|_| left > 0) {
                     Some(next) => {
                         let broken = |problem: Problem| {
                             std::io::Error::other(format!("status {}", problem.status()))
                         };
-                        Some(read(Some(next), left.min(STRETCH)).await.map_err(broken)?)
+                        Some(read(Some(next), left.min(batch)).await.map_err(broken)?)
                     }
                     None => None,
                 };
@@ -155,6 +170,40 @@ impl Wanted {
         });
         Ok(written(Body::from_stream(lines)))
     }
+}
+
+/// A page, read in batches that are as small as their items are large. It is short when its items are.
+async fn page<T, F, R>(read: &F, cursor: Option<String>, limit: usize) -> Result<Response, Problem>
+where
+    T: Serialize + Send + 'static,
+    F: Fn(Option<String>, usize) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Page<T>, Problem>> + Send + 'static,
+{
+    let (mut text, mut count) = (br#"{"items":["#.to_vec(), 0);
+    let (mut cursor, mut batch) = (cursor, FIRST_BATCH);
+    let next = loop {
+        let Page { items, next } = read(cursor, batch.min(limit - count)).await?;
+        let before = text.len();
+        for item in &items {
+            if count > 0 {
+                text.push(b',');
+            }
+            serde_json::to_writer(&mut text, item)
+                .map_err(|error| Problem::bad("json", error.to_string()))?;
+            count += 1;
+        }
+        if items.is_empty() || next.is_none() || count >= limit || text.len() >= PAGE_BYTES {
+            break next;
+        }
+        let room = PAGE_BYTES.saturating_sub(text.len()).min(BATCH_BYTES);
+        batch = next_batch(text.len() - before, items.len(), room, STRETCH);
+        cursor = next;
+    };
+    text.extend_from_slice(br#"],"next":"#);
+    serde_json::to_writer(&mut text, &next)
+        .map_err(|error| Problem::bad("json", error.to_string()))?;
+    text.push(b'}');
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
 /// Lines of JSON as an answer.
@@ -191,6 +240,28 @@ mod tests {
             assert!(place::<i64>(Some(bad)).is_err(), "{bad}");
         }
         assert_eq!(place::<i64>(None).unwrap(), None);
+    }
+
+    #[test]
+    fn large_items_are_read_in_small_batches() {
+        for (bytes, items, batch) in
+            [(10_000, 10, 100), (1_000, 10, 100), (20 << 20, 10, 1), (1 << 20, 10, 10), (0, 0, 1)]
+        {
+            assert_eq!(next_batch(bytes, items, 1 << 20, 500), batch, "{bytes} {items}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_ends_at_its_bytes_and_says_where_to_go_on() {
+        let read = |cursor: Option<String>, limit: usize| async move {
+            let from = cursor.map_or(0, |cursor| cursor.parse::<usize>().unwrap());
+            let items: Vec<String> = (from..from + limit).map(|_| "x".repeat(3 << 20)).collect();
+            Ok(Page { next: Some((from + items.len()).to_string()), items })
+        };
+        let answer = page(&read, None, 1_000).await.unwrap();
+        let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        let page: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((page["items"].as_array().unwrap().len(), &page["next"]), (10, &"10".into()));
     }
 
     proptest! {

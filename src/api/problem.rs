@@ -6,6 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::edit::EditError;
+use crate::app::import::ImportError;
 use crate::app::{AppError, ReloadError};
 use crate::archive::ArchiveError;
 use crate::db::DbError;
@@ -37,6 +38,9 @@ pub(super) struct Problem {
     code: String,
     /// What is wrong with which part of the request.
     errors: Vec<FieldError>,
+    /// When to try again, in seconds: a header of the answer; 0 for none.
+    #[serde(skip)]
+    retry_after: u16,
 }
 
 impl Problem {
@@ -48,6 +52,7 @@ impl Problem {
             detail: detail.into(),
             code: code.to_owned(),
             errors: Vec::new(),
+            retry_after: 0,
         }
     }
 
@@ -79,6 +84,12 @@ impl Problem {
         self
     }
 
+    /// The same, and when to try again.
+    pub(super) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = u16::try_from(seconds).unwrap_or(u16::MAX);
+        self
+    }
+
     pub(super) const fn status(&self) -> u16 {
         self.status
     }
@@ -90,6 +101,10 @@ impl IntoResponse for Problem {
         let mut response = (status, axum::Json(&self)).into_response();
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        if self.retry_after > 0 {
+            let seconds = HeaderValue::from(self.retry_after);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
         if status == StatusCode::UNAUTHORIZED {
             let how = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
@@ -128,6 +143,18 @@ impl From<SourceError> for Problem {
     }
 }
 
+impl From<ImportError> for Problem {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::List(error) => Self::unusable(error.code(), error.to_string()),
+            ImportError::Source(error) => error.into(),
+            ImportError::Reader => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
+            }
+        }
+    }
+}
+
 impl From<SpecError> for Problem {
     fn from(error: SpecError) -> Self {
         let field = match &error {
@@ -136,10 +163,15 @@ impl From<SpecError> for Problem {
             SpecError::Label { what, .. } => (*what).to_owned(),
             SpecError::Priority(_) => "priority".to_owned(),
             SpecError::Field { field, .. } | SpecError::Selector { field, .. } => field.clone(),
-            SpecError::Pattern { .. } => "article_url_patterns".to_owned(),
+            SpecError::Pattern { .. } | SpecError::Patterns(_) => "article_url_patterns".to_owned(),
             SpecError::UnknownField(name) => name.clone(),
             SpecError::TooMany { what, .. } => (*what).to_owned(),
-            SpecError::Access { .. } => "access".to_owned(),
+            SpecError::Access { .. } | SpecError::Proxy(_) => "access".to_owned(),
+            SpecError::AdminOnly(why) => {
+                let status = StatusCode::FORBIDDEN;
+                return Self::new(status, error.code(), error.to_string())
+                    .about(why.field(), "needs the scope admin");
+            }
             SpecError::Interval | SpecError::FixedInterval(_) => "poll_interval".to_owned(),
             SpecError::Limits => "max_interval".to_owned(),
         };
@@ -160,6 +192,11 @@ impl From<ReloadError> for Problem {
     fn from(error: ReloadError) -> Self {
         match error {
             ReloadError::Db(error) => error.into(),
+            ReloadError::FileOnly(ref key) => {
+                let message = "is set in the configuration file only";
+                Self::new(StatusCode::FORBIDDEN, "file_only", error.to_string())
+                    .about(key.clone(), message)
+            }
             ReloadError::Waits(_) => Self::unusable("not_at_run_time", error.to_string()),
             ReloadError::Config(_) | ReloadError::Unusable(_) => {
                 Self::unusable("bad_setting", error.to_string())

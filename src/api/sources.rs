@@ -2,6 +2,7 @@
 
 mod edit;
 mod lists;
+mod pace;
 
 use std::collections::HashMap;
 
@@ -20,7 +21,7 @@ use super::listing::{Page, Wanted, cut};
 use super::problem::Problem;
 use super::views::{DiscoveryView, FeedView, SourceView, word};
 use super::{Api, articles, entries};
-use crate::app::standing::{Group, standing};
+use crate::app::standing::{AsOf, Group, standing};
 use crate::db::DbError;
 use crate::frontier::TaskFilter;
 use crate::model::{Ask, Code, Discovery, IngestionMode, Kind, Source, SourceId};
@@ -38,6 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(edit::enable))
         .routes(routes!(edit::disable))
         .routes(routes!(edit::refetch))
+        .routes(routes!(pace::show, pace::forget))
         .routes(routes!(edit::test))
         .routes(routes!(its_entries))
         .routes(routes!(its_articles))
@@ -109,9 +111,10 @@ async fn list(
             };
             let (shown, next) = cut(found, limit, behind, |source| source);
             let (own, searches) = around(&*api.store, &shown).await?;
+            let as_of = as_of(&api).await?;
             let items = shown.iter().map(|source| {
                 let own = own.get(&source.id).map_or(&[][..], Vec::as_slice);
-                SourceView::of(source, own, searches.get(&source.id))
+                SourceView::of(source, own, searches.get(&source.id), &as_of)
             });
             Ok((items.collect(), next))
         }
@@ -152,11 +155,18 @@ async fn around(store: &dyn Store, of: &[Source]) -> Result<(Own, Searches), DbE
     Ok((own, searches))
 }
 
+/// What health is told by.
+async fn as_of(api: &Api) -> Result<AsOf, DbError> {
+    let max_interval = api.config.schedule.max_interval.duration();
+    AsOf::now(&api.clock, &*api.store, max_interval).await
+}
+
 /// A source with its channels.
-async fn viewed(store: &dyn Store, source: &Source) -> Result<SourceView, DbError> {
-    let (mut own, searches) = around(store, std::slice::from_ref(source)).await?;
+async fn viewed(api: &Api, source: &Source) -> Result<SourceView, DbError> {
+    let (mut own, searches) = around(&*api.store, std::slice::from_ref(source)).await?;
     let own = own.remove(&source.id).unwrap_or_default();
-    Ok(SourceView::of(source, &own, searches.get(&source.id)))
+    let as_of = as_of(api).await?;
+    Ok(SourceView::of(source, &own, searches.get(&source.id), &as_of))
 }
 
 /// A source with all that is known of it.
@@ -183,10 +193,11 @@ async fn show(
     At(name): At<String>,
     _: Asked<Nothing>,
 ) -> Result<Json<SourceDetail>, Problem> {
-    Ok(Json(detail(&*api.store, &name).await?))
+    Ok(Json(detail(&api, &name).await?))
 }
 
-async fn detail(store: &dyn Store, name: &str) -> Result<SourceDetail, Problem> {
+async fn detail(api: &Api, name: &str) -> Result<SourceDetail, Problem> {
+    let store = &*api.store;
     let (source, _) = store.source(name).await?;
     let query =
         ChannelQuery { sources: vec![source.id], limit: usize::MAX, ..ChannelQuery::default() };
@@ -201,8 +212,9 @@ async fn detail(store: &dyn Store, name: &str) -> Result<SourceDetail, Problem> 
     };
     let rejected = store.count(count(Kind::Article, Some(Code::Rejected))).await?;
     let walked = store.count(count(Kind::Listing, None)).await?;
+    let as_of = as_of(api).await?;
     Ok(SourceDetail {
-        source: SourceView::of(&source, &own, search.as_ref()),
+        source: SourceView::of(&source, &own, search.as_ref(), &as_of),
         channels_detail: own.into_iter().map(FeedView::from).collect(),
         discovery: search.as_ref().map(DiscoveryView::from),
         rejected,
@@ -214,7 +226,7 @@ async fn detail(store: &dyn Store, name: &str) -> Result<SourceDetail, Problem> 
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct Standings {
     sources: usize,
-    /// By standing: failing, blocked, late, `never_fetched`, disabled, healthy.
+    /// By standing: failing, blocked, `over_quota`, late, `never_fetched`, disabled, healthy.
     counts: std::collections::BTreeMap<String, usize>,
 }
 
@@ -232,9 +244,10 @@ async fn standings(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Sta
         }
         let mut counts: std::collections::BTreeMap<_, _> =
             Group::ALL.iter().map(|group| (word(*group), 0)).collect();
+        let as_of = as_of(&of).await?;
         for source in &sources {
             let own = own.get(&source.id).map_or(&[][..], Vec::as_slice);
-            *counts.entry(word(standing(source, own, None).group)).or_default() += 1;
+            *counts.entry(word(standing(source, own, None, &as_of).group)).or_default() += 1;
         }
         Ok::<_, DbError>(Standings { sources: sources.len(), counts })
     };

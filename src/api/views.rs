@@ -2,6 +2,7 @@
 //! it. What is stored may change; these only grow.
 
 mod contents;
+mod short;
 mod sources;
 
 use std::borrow::Cow;
@@ -163,6 +164,8 @@ pub(super) struct HostView {
     blocked_until: Option<Time>,
     /// Whether only an operator ends the block.
     blocked_forever: bool,
+    /// Whether a response asked for the block, by `Retry-After` or a complaint.
+    blocked_by_response: bool,
     next_at: Option<Time>,
     concurrency: u32,
     in_flight: u32,
@@ -189,6 +192,7 @@ impl From<HostState> for HostView {
             slow_ms: host.slow_ms,
             blocked_until: time(host.blocked_until),
             blocked_forever: host.blocked_until.is_some_and(|until| until >= FOREVER),
+            blocked_by_response: host.blocked_by.is_some(),
             next_at: time(host.next_at),
             concurrency: host.concurrency,
             in_flight: host.in_flight,

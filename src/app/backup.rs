@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::carry::{Alone, CarryError, Place, Watch, blocking, identity, renamed_sinks, transfer};
+use super::carry::{
+    Alone, CarryError, Place, Watch, blocking, check_present, identity, renamed_sinks, transfer,
+};
+use super::pg_limits;
 use crate::archive::{self, Carried as Segments};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -34,6 +37,7 @@ pub async fn back_up(
     with_archive: bool,
     watch: Watch,
 ) -> Result<BackedUp, CarryError> {
+    super::rebuild::check_finished(config)?;
     let file =
         if to.is_dir() { to.join(format!("feedmill-{}.db", stamp(clock))) } else { to.into() };
     let beside = segments_of(&file);
@@ -66,14 +70,12 @@ pub async fn back_up(
 async fn write(config: &Config, partial: &Path, mut watch: Watch) -> Result<(), CarryError> {
     let file = partial.to_owned();
     match Place::configured(config) {
-        Place::Embedded(path) if !path.is_file() => {
-            return Err(CarryError::Absent(path.display().to_string()));
-        }
         Place::Embedded(path) => {
+            check_present(config, &path)?;
             blocking(move || backup::copy(&path, &file, watch.as_mut())).await?;
         }
         Place::Shared(url) => {
-            let db = PgDb::open(url.expose(), None).await?;
+            let db = PgDb::open_with(url.expose(), None, pg_limits(config)).await?;
             let source = Box::new(PgSide::open(&db).await?);
             let target = Box::new(blocking(move || SqliteSide::open(&file)).await?);
             let plan = Plan { from: db.place(), ..Plan::default() };
@@ -157,7 +159,7 @@ pub async fn restore(
     blocking(move || Ok::<_, CarryError>(backup::check(&checked)?)).await?;
     super::make_dir(&config.data_dir)?;
     let place = Place::configured(config);
-    let target = Alone::with(&place).await?;
+    let target = Alone::with(&place, config).await?;
     let copy = backup::with(&config.database_path(), ".restoring");
     backup::remove(&copy).map_err(CarryError::io(&copy))?;
     let restored = match &place {
@@ -168,6 +170,7 @@ pub async fn restore(
     backup::remove(&copy).map_err(CarryError::io(&copy))?;
     let set_aside = restored?;
     target.close().await;
+    super::rebuild::abandon(config);
     let kept = segments_of(file);
     let archive = match kept.is_dir() {
         true => {

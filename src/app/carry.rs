@@ -2,18 +2,21 @@
 //! is compared, and the source stays as it is.
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::{AppError, lock_of, rules, shared_name};
+use super::{
+    AloneError, AppError, FileLocks, lock_alone, pg_limits, rebuild, rules, shared_name, store_mark,
+};
 use crate::archive::ArchiveError;
 use crate::clock::Clock;
 use crate::config::{Config, SecretUrl};
 use crate::db::backup::Unsound;
 use crate::db::transfer::{self, Carried, PgSide, Plan, Progress, Side, SqliteSide, TransferError};
-use crate::db::{Db, DbError, EngineLock, Hold, LockError, PgDb};
+use crate::db::{Db, DbError, Hold, PgDb};
 use crate::store::{PgStore, SqliteStore};
 
 /// Hears how far it is.
@@ -113,7 +116,7 @@ pub enum CarryError {
     #[error("there is no database at {0}: name another with --from or --data-dir")]
     Absent(String),
     /// Somebody works there.
-    #[error("an engine runs on {0}: stop it first")]
+    #[error("{0}")]
     Running(String),
     /// The name is taken.
     #[error("{0} exists already: choose another name")]
@@ -158,29 +161,29 @@ impl CarryError {
 
 /// A store that nobody else works on while this is kept.
 pub(super) enum Alone {
-    File { path: PathBuf, _lock: EngineLock },
+    File { path: PathBuf, _locks: FileLocks },
     Server { db: PgDb, lock: Hold },
 }
 
 impl Alone {
-    pub(super) async fn with(place: &Place) -> Result<Self, CarryError> {
+    pub(super) async fn with(place: &Place, config: &Config) -> Result<Self, CarryError> {
         match place {
             Place::Embedded(path) => {
                 let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
                 if let Some(dir) = dir {
                     std::fs::create_dir_all(dir).map_err(CarryError::io(dir))?;
                 }
-                match lock_of(path) {
-                    Ok(lock) => Ok(Self::File { path: path.clone(), _lock: lock }),
-                    Err(LockError::Held { .. }) => Err(CarryError::Running(place.to_string())),
-                    Err(error) => Err(AppError::from(error).into()),
+                match lock_alone(path) {
+                    Ok(locks) => Ok(Self::File { path: path.clone(), _locks: locks }),
+                    Err(AloneError::InUse(message)) => Err(CarryError::Running(message)),
+                    Err(AloneError::Lock(error)) => Err(AppError::from(error).into()),
                 }
             }
             Place::Shared(url) => {
-                let db = PgDb::open(url.expose(), None).await?;
+                let db = PgDb::open_with(url.expose(), None, pg_limits(config)).await?;
                 match db.alone().await? {
-                    Some(lock) => Ok(Self::Server { db, lock }),
-                    None => Err(CarryError::Running(db.place())),
+                    Ok(lock) => Ok(Self::Server { db, lock }),
+                    Err(in_use) => Err(CarryError::Running(in_use.to_string())),
                 }
             }
         }
@@ -280,6 +283,17 @@ pub struct Moved {
     pub freed: u64,
 }
 
+/// Refuses to read a database that is not there. Of the configured one it is known whether it was.
+pub(super) fn check_present(config: &Config, path: &Path) -> Result<(), CarryError> {
+    if path == config.database_path() {
+        store_mark::check_file(config)?;
+    }
+    match fs::metadata(path) {
+        Ok(found) if found.is_file() && found.len() > 0 => Ok(()),
+        _ => Err(CarryError::Absent(path.display().to_string())),
+    }
+}
+
 /// Moves an installation.
 pub async fn move_store(
     config: &Config,
@@ -287,26 +301,27 @@ pub async fn move_store(
     what: &Move,
     watch: Watch,
 ) -> Result<Moved, CarryError> {
-    if let Place::Embedded(path) = &what.from
-        && !path.is_file()
-    {
-        return Err(CarryError::Absent(path.display().to_string()));
+    if what.from == Place::configured(config) {
+        rebuild::check_finished(config)?;
+    }
+    if let Place::Embedded(path) = &what.from {
+        check_present(config, path)?;
     }
     if let (Place::Embedded(from), Place::Embedded(to)) = (&what.from, &what.to)
         && identity(from) == identity(to)
     {
         return Err(CarryError::Same(identity(to)));
     }
-    let source = Alone::with(&what.from).await?;
+    let source = Alone::with(&what.from, config).await?;
     if let (Alone::Server { db, .. }, Place::Shared(url)) = (&source, &what.to) {
-        let other = PgDb::connect(url.expose(), None).await?;
+        let other = PgDb::connect_with(url.expose(), None, pg_limits(config)).await?;
         let same = db.place() == other.place();
         other.close().await;
         if same {
             return Err(CarryError::Same(db.place()));
         }
     }
-    let target = Alone::with(&what.to).await?;
+    let target = Alone::with(&what.to, config).await?;
     let plan = Plan {
         from: source.identity(),
         restart: what.restart,

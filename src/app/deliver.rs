@@ -48,12 +48,15 @@ pub fn sink(
     let Some(settings) = config.sinks.get(name) else { return Ok(None) };
     let dir = config.sink_dir(name).unwrap_or_default();
     let sink: Box<dyn Sink> = match &settings.target {
-        Target::Ndjson { max_size, compress, raw, .. } => {
+        Target::Ndjson { max_size, compress, raw, mode, .. } => {
             let bodies = raw.then(|| bodies(config, store)).transpose()?;
-            let (max_size, compress) = (max_size.as_bytes(), *compress);
-            Box::new(ndjson::Ndjson::new(ndjson::Settings { dir, max_size, compress, bodies }))
+            let (max_size, compress, mode) = (max_size.as_bytes(), *compress, mode.bits());
+            let settings = ndjson::Settings { dir, max_size, compress, mode, bodies };
+            Box::new(ndjson::Ndjson::new(settings))
         }
-        Target::Files { .. } => Box::new(files::Files::new(dir, key_rules(config))),
+        Target::Files { mode, .. } => {
+            Box::new(files::Files::new(dir, mode.bits(), key_rules(config)))
+        }
         Target::Stdout {} => Box::new(stdout::Stdout),
         Target::Elasticsearch { url, .. } => {
             let url = Url::parse(url.expose()).map_err(|error| AppError::sink(name, &error))?;

@@ -21,7 +21,7 @@ use super::{AppError, client, house};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::fetch::{Client, Guard};
-use crate::frontier::{HostFilter, HostPatch, queue_key};
+use crate::frontier::{HostFilter, HostPatch, UNKNOWN_TASK, queue_key};
 use crate::handle::listing::{self, Preview};
 use crate::handle::probe::{self, Search, Seen};
 use crate::handle::{House, retry_after};
@@ -77,6 +77,45 @@ impl std::fmt::Debug for Scout {
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was read in an answer.
+struct Examined {
+    seen: Seen,
+    /// What the page would give, when it is the first that is looked at.
+    page: Option<Result<Preview, String>>,
+    newest: Option<(Vec<Entry>, Vec<Ts>)>,
+}
+
+/// Reads an answer.
+fn examine(
+    answer: &Exchange,
+    spec: &NewSource,
+    is_start: bool,
+    at: Ts,
+    house: &House,
+) -> Result<Examined, String> {
+    let coding = answer.headers.list("content-encoding");
+    let body = decode::capped(&answer.body, coding.as_deref(), house.max_decoded);
+    let body = body.map_err(|error| error.to_string())?;
+    let url = web::parse(&answer.url).map_err(|_| "its address cannot be read".to_owned())?;
+    let links: Vec<&str> = answer.headers.all("link").collect();
+    let content_type = answer.headers.get("content-type");
+    let seen = Seen::of(&body, content_type, &links, &url, is_start);
+    let page = (is_start && matches!(seen, Seen::Page(_))).then(|| {
+        let page = charset::decode(&body, content_type, Markup::Html).text;
+        listing::preview(spec, &page, url.as_str(), at, house)
+    });
+    let is_feed = matches!(seen, Seen::Feed { .. });
+    let newest = is_feed.then(|| newest(&body, content_type, &url));
+    Ok(Examined { seen, page, newest })
+}
+
+/// Does work that may take a while on a thread of its own.
+async fn off_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
 }
 
 /// A document on its way, or why there is none and whether its host answers.
@@ -157,27 +196,23 @@ impl Scout {
             let reached = !matches!(answer.status, 429 | 503);
             return nothing((format!("status {}", answer.status), reached));
         }
-        let coding = answer.headers.list("content-encoding");
-        let body = match decode::capped(&answer.body, coding.as_deref(), self.house.max_decoded) {
-            Ok(body) => body.into_owned(),
-            Err(error) => return nothing((error.to_string(), true)),
-        };
-        let Ok(url) = web::parse(&answer.url) else {
-            return nothing(("its address cannot be read".to_owned(), true));
-        };
-        let links: Vec<&str> = answer.headers.all("link").collect();
         let is_start = matches!(asked.how, How::Itself | How::Redirect);
-        let content_type = answer.headers.get("content-type");
-        let seen = Seen::of(&body, content_type, &links, &url, is_start);
-        if is_start && matches!(seen, Seen::Page(_)) {
-            let page = charset::decode(&body, content_type, Markup::Html).text;
-            let (at, served) = (self.clock.now(), url.as_str());
-            look.page = Some(listing::preview(&whose.spec, &page, served, at, &self.house));
+        let (spec, house, at) = (whose.spec.clone(), self.house.clone(), self.clock.now());
+        let read = move || {
+            let found = examine(&answer, &spec, is_start, at, &house);
+            (answer, found)
+        };
+        match off_runtime(read).await {
+            Ok((answer, Ok(Examined { seen, page, newest }))) => {
+                look.page = page.or(look.page.take());
+                if let Some(newest) = newest.filter(|_| look.newest.is_empty()) {
+                    (look.newest, look.times) = newest;
+                }
+                (seen, Some(answer))
+            }
+            Ok((_, Err(why))) => nothing((why, true)),
+            Err(why) => nothing((why, true)),
         }
-        if matches!(seen, Seen::Feed { .. }) && look.newest.is_empty() {
-            (look.newest, look.times) = newest(&body, content_type, &url);
-        }
-        (seen, Some(answer))
     }
 
     async fn fetch(&self, asked: &mut Candidate, whose: &Source, look: &mut Look) -> Asked {
@@ -238,9 +273,13 @@ impl Scout {
             match status {
                 200..=299 => {
                     let coding = answer.headers.list("content-encoding");
-                    let limit = self.house.max_decoded;
-                    let body = decode::capped(&answer.body, coding.as_deref(), limit);
-                    rules = Robots::parse(&body.map_err(|error| (error.to_string(), true))?);
+                    let (body, limit) = (answer.body.clone(), self.house.max_decoded);
+                    let read = move || {
+                        let body = decode::capped(&body, coding.as_deref(), limit);
+                        body.map(|body| Robots::parse(&body)).map_err(|error| error.to_string())
+                    };
+                    let read = off_runtime(read).await.and_then(|read| read);
+                    rules = read.map_err(|why| (why, true))?;
                 }
                 status @ (429 | 500..=599) => {
                     let why = format!("robots.txt answers with status {status}");
@@ -276,7 +315,8 @@ impl Scout {
         let asks = self.rules_of(url.as_str()).crawl_delay(&self.house.robots_agent);
         let pause = asks.or(whose.spec.rate_limit).unwrap_or(self.delay);
         let now = self.clock.now();
-        let wish = answer.as_ref().ok().and_then(|answer| wished(answer, now));
+        let wish =
+            answer.as_ref().ok().and_then(|answer| wished(answer, now, self.house.max_retry_after));
         let next = now.after(pause).max(wish.unwrap_or_default());
         *free_at = Some(next);
         if known {
@@ -317,14 +357,15 @@ impl Scout {
     async fn hold(&self, host: &str, until: Ts) -> Result<(), (String, bool)> {
         let Some(store) = &self.store else { return Ok(()) };
         let name = queue_key(host, &store.rules().groups).to_owned();
-        let patch = HostPatch { blocked_until: Some(until), ..HostPatch::default() };
+        let (blocked_until, blocked_by) = (Some(until), Some(UNKNOWN_TASK));
+        let patch = HostPatch { blocked_until, blocked_by, ..HostPatch::default() };
         store.set_host(&name, patch).await.map_err(|error| (error.to_string(), false))
     }
 }
 
 /// Until when a server asks to be left alone: as it says, or for longer than anybody waits here.
-fn wished(answer: &Exchange, now: Ts) -> Option<Ts> {
-    let told = retry_after(&answer.headers, now);
+fn wished(answer: &Exchange, now: Ts, longest: Duration) -> Option<Ts> {
+    let told = retry_after(&answer.headers, now, longest).map(|pause| pause.until);
     match answer.status {
         429 => Some(told.unwrap_or_else(|| now.after(2 * PATIENCE))),
         503 => told,

@@ -1,6 +1,10 @@
 //! Changing and removing a source, as the command line and the HTTP server do it.
 
-use crate::model::{NewSource, Source, SourceChange};
+use std::time::Duration;
+
+use super::pace;
+use crate::fetch::Guard;
+use crate::model::{Access, NewSource, Source, SourceChange, Ts};
 use crate::sources::SpecError;
 use crate::store::{SourceError, Store};
 
@@ -20,6 +24,13 @@ pub enum EditError {
     Source(#[from] SourceError),
 }
 
+/// Checks the proxy that a source names: it has to be public like a publisher, unless the configuration
+/// file allows it.
+pub fn check_proxy(guard: &Guard, access: &Access) -> Result<(), SpecError> {
+    let proxy = access.proxy.as_ref().map_or("", |proxy| proxy.expose());
+    guard.check_proxy(proxy).map_err(|refusal| SpecError::Proxy(refusal.to_string()))
+}
+
 /// Makes a change up of what a source is and writes it, again when somebody else was faster.
 pub async fn change(
     store: &dyn Store,
@@ -37,6 +48,18 @@ pub async fn change(
             done => return Ok(done?),
         }
     }
+}
+
+/// Follows a source again. What 429 responses taught about it is cleared with the rest.
+pub async fn enable(
+    store: &dyn Store,
+    name: &str,
+    now: Ts,
+    min_interval: Duration,
+) -> Result<Source, SourceError> {
+    let source = store.set_enabled(name, None).await?;
+    pace::forget(store, &source.uuid, now, min_interval).await?;
+    Ok(source)
 }
 
 /// Forgets a source, and takes back the articles that nobody else gave when that is wanted; how many

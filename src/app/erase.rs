@@ -139,12 +139,7 @@ impl Keeper {
         let relies =
             |place: Option<(u64, u64)>| place.is_some_and(|(offset, _)| offsets.contains(&offset));
         let moved = self.copy(segment, alike, |it| relies(it.fields.payload_place())).await?;
-        if !moved.is_empty() {
-            let archive = Arc::clone(&self.archive);
-            blocking(move || archive.sync()).await?;
-            self.store.move_raw(moved).await?;
-        }
-        Ok(())
+        self.move_raw(moved).await
     }
 }
 

@@ -11,16 +11,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use feedmill_formats::url as web;
 use serde::Serialize;
 
+use super::pauses;
 use crate::config::{Config, Span};
 use crate::db::DbError;
 use crate::frontier::{Counts, HostFilter, HostState, PauseOrigin, Rules, TaskFilter, queue_key};
-use crate::model::{Ask, Code, Discovery, Kind, Source, State, Task, Ts};
+use crate::model::{Ask, Discovery, Kind, Source, State, Task, Ts};
 use crate::store::{ChannelState, SourceError, Store};
 
 pub use address::{AddressTold, ArticleTold, AtSink, Delivered, Handed, Step, TaskTold};
 pub use meaning::meaning;
 
-/// Channels told of a host, and tasks looked at for what blocks it.
+/// Channels told of a host.
 const CHANNELS: usize = 20;
 
 /// What led to where something is now.
@@ -168,29 +169,13 @@ impl Wait {
         else {
             return Ok(None);
         };
-        let why = match state.blocked_until {
-            Some(until) => blocker(&state.name, until, store).await?,
+        let paused = pauses::of_hosts(store, std::slice::from_ref(state)).await?.pop();
+        let why = match paused {
+            Some(paused) => paused.reason,
             None => format!("its pause of {}", pause(state)),
         };
         Ok(Some(Self { host: state.name.clone(), until, why }))
     }
-}
-
-/// Who keeps a host from being asked: a task that was told to come back then, or the operator.
-async fn blocker(host: &str, until: Ts, store: &dyn Store) -> Result<String, DbError> {
-    let of_host =
-        || TaskFilter { host: Some(host.to_owned()), limit: CHANNELS, ..TaskFilter::default() };
-    let complained = TaskFilter { code: Some(Code::RateLimited), ..of_host() };
-    let robots = TaskFilter { kind: Some(Kind::Robots), ..of_host() };
-    for filter in [complained, robots] {
-        let mut tasks = store.list(filter).await?;
-        tasks.retain(|task| task.last_error.is_some() && task.next_fetch_at >= until);
-        if let Some(task) = tasks.first() {
-            let reason = task.reason.as_deref().unwrap_or_default();
-            return Ok(format!("{reason} of {}", task.url));
-        }
-    }
-    Ok("the operator's word, or a complaint that was answered since".to_owned())
 }
 
 /// The hosts that wait, of some addresses.

@@ -11,12 +11,14 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use feedmill_formats::csv::neutral;
 use serde::Serialize;
 
 use crate::db::DbError;
 use crate::model::{ArticleId, ArticleRow, Source, SourceId, Ts};
+use crate::sinks::permissions;
 use crate::store::outbox::Wanted;
-use crate::store::{ArticleFilter, Store};
+use crate::store::{ArticleFilter, DamagedRow, DamagedTable, Store};
 
 /// Articles that are read at a time.
 const PAGE: usize = 500;
@@ -65,6 +67,17 @@ pub enum Format {
     Sqlite,
 }
 
+/// How a file is written, and who may read it.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// Its format.
+    pub format: Format,
+    /// Its permissions.
+    pub mode: u32,
+    /// Cells of a table stay as they are, also those that spreadsheets take for formulas.
+    pub raw_cells: bool,
+}
+
 /// Which articles.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -83,6 +96,8 @@ pub struct Exported {
     pub articles: u64,
     /// Its size.
     pub bytes: u64,
+    /// Articles that are not in it because their rows are damaged.
+    pub damaged: Vec<DamagedRow>,
 }
 
 /// An article as a row: every column a plain value.
@@ -220,7 +235,7 @@ trait Writer {
 pub async fn export(
     store: &dyn Store,
     selection: Selection,
-    format: Format,
+    form: Form,
     file: &Path,
     watch: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Exported, ExportError> {
@@ -232,11 +247,11 @@ pub async fn export(
     let partial = Path::new(&partial);
     let bad = |reason: String| ExportError::Write { path: file.display().to_string(), reason };
     drop(fs::remove_file(partial));
-    let written = write(store, selection, format, partial, watch).await;
-    let done = written.and_then(|articles| {
+    let written = write(store, selection, form, partial, watch).await;
+    let done = written.and_then(|done| {
         let bytes = fs::metadata(partial).map_err(|error| bad(error.to_string()))?.len();
         fs::rename(partial, file).map_err(|error| bad(error.to_string()))?;
-        Ok(Exported { articles, bytes })
+        Ok(Exported { bytes, ..done })
     });
     if done.is_err() {
         // What is left of it is of no use; that it cannot be removed is not what went wrong.
@@ -248,14 +263,14 @@ pub async fn export(
 async fn write(
     store: &dyn Store,
     selection: Selection,
-    format: Format,
+    form: Form,
     partial: &Path,
     watch: &mut (dyn FnMut(u64) + Send),
-) -> Result<u64, ExportError> {
+) -> Result<Exported, ExportError> {
     let bad = |reason: String| ExportError::Write { path: partial.display().to_string(), reason };
-    let mut writer = open(format, partial).map_err(bad)?;
+    let mut writer = open(form, partial).map_err(bad)?;
     let mut sources: HashMap<SourceId, Arc<Source>> = HashMap::new();
-    let (mut articles, mut before) = (0, None);
+    let (mut done, mut before) = (Exported::default(), None);
     loop {
         let filter = ArticleFilter {
             source: selection.source.clone(),
@@ -263,26 +278,30 @@ async fn write(
             before_row: before,
             limit: PAGE,
         };
-        let page = store.articles(filter).await?;
-        let Some((last, _)) = page.last() else { break };
-        before = Some(*last);
-        let wanted = page.into_iter().map(|(_, row)| row);
+        let page = store.article_page(filter).await?;
+        before = page.last;
+        if before.is_none() {
+            break;
+        }
+        done.damaged.extend(page.damaged);
+        let wanted = page.articles.into_iter().map(|(_, row)| row);
         let wanted =
             wanted.filter(|row| selection.until.is_none_or(|until| row.first_seen < until));
-        let rows = rows(store, wanted.collect(), &mut sources).await?;
-        articles += rows.len() as u64;
+        let (rows, damaged) = rows(store, wanted.collect(), &mut sources).await?;
+        done.articles += rows.len() as u64;
+        done.damaged.extend(damaged);
         writer.put(&rows).map_err(bad)?;
-        watch(articles);
+        watch(done.articles);
     }
     writer.finish().map_err(bad)?;
-    Ok(articles)
+    Ok(done)
 }
 
 async fn rows(
     store: &dyn Store,
     page: Vec<ArticleRow>,
     sources: &mut HashMap<SourceId, Arc<Source>>,
-) -> Result<Vec<Row>, ExportError> {
+) -> Result<(Vec<Row>, Vec<DamagedRow>), ExportError> {
     let ids: Vec<ArticleId> = page.iter().map(|row| row.id).collect();
     let owners = page.iter().filter_map(|row| row.source);
     let unknown = owners.filter(|id| !sources.contains_key(id)).collect();
@@ -295,15 +314,18 @@ async fn rows(
         let source = row.source.and_then(|id| sources.get(&id)).map(|source| &**source);
         Some(Row::new(row, text, source))
     };
-    Ok(page.into_iter().filter_map(read).collect())
+    let rows = page.into_iter().filter_map(read).collect();
+    let damaged = std::mem::take(&mut joined.damaged).into_values();
+    Ok((rows, damaged.filter(|row| row.table == DamagedTable::Article).collect()))
 }
 
-fn open(format: Format, partial: &Path) -> Result<Box<dyn Writer + Send>, String> {
-    let file = || File::create(partial).map(BufWriter::new).map_err(|error| error.to_string());
-    Ok(match format {
-        Format::Ndjson => Box::new(Ndjson(file()?)),
-        Format::Csv => Box::new(Csv::new(file()?)?),
-        Format::Parquet => Box::new(parquet::Columns::new(file()?)?),
+fn open(form: Form, partial: &Path) -> Result<Box<dyn Writer + Send>, String> {
+    let file = permissions::create(partial, form.mode).map_err(|error| error.to_string())?;
+    let file = BufWriter::new(file);
+    Ok(match form.format {
+        Format::Ndjson => Box::new(Ndjson(file)),
+        Format::Csv => Box::new(Csv::new(file, form.raw_cells)?),
+        Format::Parquet => Box::new(parquet::Columns::new(file)?),
         Format::Sqlite => Box::new(sqlite::Table::new(partial)?),
     })
 }
@@ -325,13 +347,16 @@ impl Writer for Ndjson {
 }
 
 /// Rows with a header, after RFC 4180.
-struct Csv(BufWriter<File>);
+struct Csv {
+    file: BufWriter<File>,
+    raw_cells: bool,
+}
 
 impl Csv {
-    fn new(mut file: BufWriter<File>) -> Result<Self, String> {
+    fn new(mut file: BufWriter<File>, raw_cells: bool) -> Result<Self, String> {
         let head = COLUMNS.map(|(name, _)| name).join(",");
         file.write_all(format!("{head}\r\n").as_bytes()).map_err(|error| error.to_string())?;
-        Ok(Self(file))
+        Ok(Self { file, raw_cells })
     }
 }
 
@@ -345,19 +370,22 @@ impl Writer for Csv {
                     line.push(',');
                 }
                 match cell {
-                    Cell::Text(text) => quote(text.unwrap_or_default(), &mut line),
+                    Cell::Text(text) if self.raw_cells => {
+                        quote(text.unwrap_or_default(), &mut line)
+                    }
+                    Cell::Text(text) => quote(&neutral(text.unwrap_or_default()), &mut line),
                     Cell::Time(at) => line.extend(at.map(|at| at.to_string())),
                     Cell::Number(number) => line.push_str(&number.to_string()),
                 }
             }
             line.push_str("\r\n");
-            self.0.write_all(line.as_bytes()).map_err(|error| error.to_string())?;
+            self.file.write_all(line.as_bytes()).map_err(|error| error.to_string())?;
         }
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<(), String> {
-        synced(self.0)
+        synced(self.file)
     }
 }
 

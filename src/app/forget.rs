@@ -8,6 +8,7 @@ use std::sync::Arc;
 use feedmill_formats::url as web;
 use serde::Serialize;
 
+use super::catalog;
 use super::keep::alone;
 use super::raw::RawError;
 use crate::clock::Clock;
@@ -236,6 +237,8 @@ pub async fn erase(
     clock: &Clock,
     store: Arc<dyn Store>,
 ) -> Result<Bytes, RawError> {
+    // Who rebuilds the store must know of it.
+    catalog::keep(&*store, &catalog::Catalog::path(config)).await?;
     if store.erasures(None, 1).await?.is_empty() {
         return Ok(Bytes::Gone);
     }

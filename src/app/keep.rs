@@ -5,12 +5,14 @@
 //! disk: whenever this stops, every place that the index names can be read.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::catalog::{self, Catalog};
 use super::raw::RawError;
 use super::{AppError, archive_settings, forget, lock, reader};
 use crate::archive::{
@@ -19,6 +21,7 @@ use crate::archive::{
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::DbError;
+use crate::fetch::note_losses;
 use crate::model::{FetchRecord, Ts};
 use crate::store::{MovedRaw, Store};
 
@@ -60,6 +63,8 @@ pub(super) struct Keeper {
     pub(super) clock: Clock,
     /// Other machines have segments of their own.
     pub(super) shared: bool,
+    /// The file that a rebuild needs beside the segments.
+    catalog: PathBuf,
     /// Segments that are known to be in the bucket.
     safe: HashSet<String>,
 }
@@ -73,7 +78,8 @@ impl Keeper {
     ) -> Result<Self, ArchiveError> {
         let (reader, terms) = (reader(config)?, Terms::of(config));
         let shared = config.postgres_url().is_some();
-        Ok(Self { archive, store, reader, terms, clock, shared, safe: HashSet::new() })
+        let (catalog, safe) = (Catalog::path(config), HashSet::new());
+        Ok(Self { archive, store, reader, terms, clock, shared, catalog, safe })
     }
 
     /// Looks after it until it is told to stop.
@@ -114,12 +120,13 @@ impl Keeper {
     async fn look(&mut self) -> Result<(), RawError> {
         let archive = Arc::clone(&self.archive);
         blocking(move || archive.rotate()).await?;
+        note_losses(&*self.store, &self.archive).await?;
         self.bring_away().await?;
         let records = self.erase().await?;
         if records > 0 {
             tracing::info!(records, "removed from the archive what was taken down");
         }
-        Ok(())
+        catalog::keep(&*self.store, &self.catalog).await
     }
 
     /// Brings closed segments to the bucket, and removes those that are there and were here long.
@@ -162,15 +169,11 @@ impl Keeper {
             Why::Size => Vec::new(),
         };
         let copied = moved.len() as u64;
-        if !moved.is_empty() {
-            let archive = Arc::clone(&self.archive);
-            blocking(move || archive.sync()).await?;
-            self.store.move_raw(moved).await?;
-        }
+        self.move_raw(moved).await?;
         self.settle(segment).await?;
         let mut fetches = 0;
         loop {
-            match self.store.forget_segment(segment, BATCH).await? {
+            match self.store.forget_segment(segment, 0, BATCH).await? {
                 0 => break,
                 some => fetches += some,
             }
@@ -180,6 +183,19 @@ impl Keeper {
         }
         Archive::remove(self.reader.dir(), segment)?;
         Ok((copied, fetches))
+    }
+
+    /// Notes where documents were copied to, once they are there.
+    pub(super) async fn move_raw(&self, moved: Vec<MovedRaw>) -> Result<(), RawError> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let archive = Arc::clone(&self.archive);
+        blocking(move || archive.sync()).await?;
+        if let Some(lost) = moved.iter().find(|moved| self.archive.has_lost(&moved.to)) {
+            return Err(ArchiveError::Lost { segment: lost.to.segment.clone() }.into());
+        }
+        Ok(self.store.move_raw(moved).await?)
     }
 
     /// Copies what is still needed of a segment to the open one.

@@ -9,13 +9,14 @@ mod redis;
 use std::sync::Arc;
 use std::time::Duration;
 
+use feedmill_formats::json::{self, Limits};
 use feedmill_formats::{decode, url as web};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::{AppError, client_behind, key_rules};
+use super::{AppError, client_behind, edit, key_rules};
 use crate::clock::Clock;
 use crate::config::{Config, Fetch, RedisSet};
 use crate::db::DbError;
@@ -24,6 +25,7 @@ use crate::model::{
     Access, Auth, Kind, Managed, NewSource, NewTask, Origin, Source, SourceChange, SourceId, Ts,
     Validators,
 };
+use crate::sources::lists::MAX_ROWS;
 use crate::sources::manager::{Step, steps};
 use crate::store::{SourceError, Store};
 
@@ -31,6 +33,11 @@ use crate::store::{SourceError, Store};
 const PAGE: usize = 500;
 /// Pages that are read at the most: somebody goes round in circles.
 const MAX_PAGES: usize = 1_000;
+/// The most bytes of a page.
+const PAGE_BYTES: usize = 16 << 20;
+/// The most values of a page and of all pages: a tree of JSON takes far more memory than its text.
+const PAGE_LIMITS: Limits = Limits { depth: 16, values: 200_000, nul: true };
+const MAX_VALUES: usize = 2_000_000;
 /// Addresses that go to the store at once.
 const BATCH: usize = 2_000;
 
@@ -201,7 +208,10 @@ async fn follow_manager(
                 let change = SourceChange::Whole { was: Box::new(was.spec), now };
                 (&mut synced.changed, store.respecify(&was.uuid, change).await)
             }
-            Step::Enable(id) => (&mut synced.enabled, store.set_enabled(&id, None).await),
+            Step::Enable(id) => {
+                let min = config.schedule.min_interval.duration();
+                (&mut synced.enabled, edit::enable(store, &id, clock.now(), min).await)
+            }
             Step::Disable(id, reason) => {
                 (&mut synced.disabled, store.set_enabled(&id, Some(reason)).await)
             }
@@ -217,7 +227,7 @@ async fn follow_manager(
 }
 
 /// A page of a source-manager's list.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Page {
     sources: Vec<Map<String, Value>>,
     total: Option<usize>,
@@ -229,9 +239,14 @@ async fn pages(config: &Config, clock: &Clock) -> Result<Vec<Map<String, Value>>
     let base = web::parse(&manager.url).map_err(|_| ListError::Address(manager.url.clone()))?;
     let client = trusting(config, &base, clock)?;
     let visitor = visitor(&base, &manager.token);
-    let mut listed: Vec<Map<String, Value>> = Vec::new();
+    let (mut listed, mut sum) = (Vec::<Map<String, Value>>::new(), 0);
     for number in 1..=MAX_PAGES {
-        let Page { sources, total } = page(&client, &base, &visitor, number, config).await?;
+        let (values, page) = page(&client, &base, &visitor, number, config).await?;
+        let Page { sources, total } = page;
+        sum += values;
+        if sum > MAX_VALUES || listed.len() + sources.len() > MAX_ROWS {
+            return Err(ListError::Answer(format!("it lists more than {MAX_ROWS} sources")));
+        }
         let last = sources.len() < PAGE;
         let none = sources.is_empty();
         listed.extend(sources);
@@ -254,7 +269,7 @@ async fn page(
     visitor: &Source,
     number: usize,
     config: &Config,
-) -> Result<Page, ListError> {
+) -> Result<(usize, Page), ListError> {
     let mut address = base.clone();
     let path = base.path().trim_end_matches('/');
     let whole = path.strip_suffix("/api/v1/sources").unwrap_or(path);
@@ -267,10 +282,22 @@ async fn page(
         return Err(ListError::Answer(format!("{address} gives status {}", answer.status)));
     }
     let coding = answer.headers.get("content-encoding").map(str::to_owned);
-    let limit = config.fetch.max_decoded.as_len();
-    let body = decode::capped(&answer.body, coding.as_deref(), limit)
-        .map_err(|error| ListError::Answer(error.to_string()))?;
-    serde_json::from_slice(&body).map_err(|error| ListError::Answer(error.to_string()))
+    let limit = config.fetch.max_decoded.as_len().min(PAGE_BYTES);
+    let read = move || {
+        let body = decode::capped(&answer.body, coding.as_deref(), limit)
+            .map_err(|error| ListError::Answer(error.to_string()))?;
+        read_page(&body)
+    };
+    let broken = |error: tokio::task::JoinError| ListError::Answer(error.to_string());
+    tokio::task::spawn_blocking(read).await.map_err(broken)?
+}
+
+/// Reads a page, and counts its values.
+fn read_page(body: &[u8]) -> Result<(usize, Page), ListError> {
+    let broken = |error: String| ListError::Answer(error);
+    let values = json::check(body, PAGE_LIMITS).map_err(|error| broken(error.to_string()))?;
+    let page = serde_json::from_slice(body).map_err(|error| broken(error.to_string()))?;
+    Ok((values, page))
 }
 
 /// A client for whom the operator's word is enough: a source-manager is often on the same machine.
@@ -412,5 +439,23 @@ fn article(url: &str, source: &Source) -> NewTask {
         parent: None,
         not_before: None,
         refetch: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_would_grow_in_memory_is_refused() {
+        let fine = br#"{"sources": [{"id": "1", "name": "a"}], "total": 1}"#;
+        assert_eq!(read_page(fine).unwrap().0, 10);
+        let many = format!("{{\"sources\": [{}{{}}]}}", "{},".repeat(300_000));
+        for (page, words) in
+            [(many.as_str(), "more than 200000 values"), ("{\"sources\": 1}", "sequence")]
+        {
+            let error = read_page(page.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{AppError, archive_settings, client, lock, make_dir, policy, serving, take_up};
+use super::{AppError, Ending, archive_settings, client, lock, make_dir, policy, serving, take_up};
 use crate::archive::Archive;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -39,8 +39,9 @@ impl Stand {
         in_hand: Vec<Exchange>,
     ) -> Result<Self, AppError> {
         make_dir(&config.data_dir)?;
-        let locks = lock(config)?;
-        let store = take_up(config, clock, &CancellationToken::new()).await?;
+        let mut locks = lock(config)?;
+        let ending = Ending::new(CancellationToken::new());
+        let store = take_up(config, clock, &ending, &mut locks).await?;
         let archive = Arc::new(Archive::open(archive_settings(config), clock.clone())?);
         let (client, guard) = client(config, clock)?;
         let asking = (client.with_answers(in_hand), guard);

@@ -6,14 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
-use super::wiring::rules;
-use super::{AppError, carry, discover};
+use super::locks::evicted;
+use super::wiring::{pg_limits, rules};
+use super::{AppError, Ending, carry, discover, rebuild, store_mark};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::db::private;
 use crate::db::transfer::{self, TransferError};
-use crate::db::{Db, EngineLock, LockError, OwnTime, PgDb};
+use crate::db::{Db, EngineLock, InUse, OwnTime, PgDb, Role, migrate};
 use crate::frontier::postgres::PgFrontier;
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Adopted, Rules};
@@ -33,10 +33,20 @@ async fn open_shared(
     config: &Config,
     clock: &Clock,
 ) -> Result<Arc<dyn Store>, AppError> {
-    let db = PgDb::open(url, own_time(clock)).await?;
+    let db = connect_shared(url, config, clock).await?;
     whole(transfer::noted_on(&db).await?, &db.place())?;
     let adopted = PgFrontier::adopted(&db).await?;
     Ok(Arc::new(PgStore::new(db, as_adopted(adopted, rules(config, clock)))))
+}
+
+/// Connects and brings the schema up to date, unless there was a store that is gone.
+async fn connect_shared(url: &str, config: &Config, clock: &Clock) -> Result<PgDb, AppError> {
+    rebuild::check_finished(config)?;
+    let db = PgDb::connect_with(url, own_time(clock), pg_limits(config)).await?;
+    store_mark::check_shared(config, &db).await?;
+    migrate::postgres::up(&mut db.maintenance().await?).await?;
+    store_mark::leave(config, &db.place(), clock);
+    Ok(db)
 }
 
 /// Beside an engine, and without one, hosts are where the last engine put them.
@@ -57,22 +67,22 @@ async fn work_on_shared(
     url: &str,
     config: &Config,
     clock: &Clock,
-    stop: &CancellationToken,
+    ending: &Ending,
 ) -> Result<Arc<dyn Store>, AppError> {
-    let db = PgDb::open(url, own_time(clock)).await?;
-    let (place, evicted) = (db.place(), stop.clone());
-    let stop_work = move || {
-        tracing::error!("the database was taken while its connection was lost: the engine stops");
-        evicted.cancel();
-    };
+    let db = connect_shared(url, config, clock).await?;
+    let place = db.place();
     whole(transfer::noted_on(&db).await?, &place)?;
     let store = PgStore::new(db.clone(), rules(config, clock));
     adopt_shared(&db, store.frontier(), &place).await?;
-    if !db.work(stop_work).await? {
+    if !db.work(Role::Engine, evicted(&db, ending)).await? {
         return Err(AppError::Taken(place));
     }
     // Somebody may have begun to move it since.
     whole(transfer::noted_on(&db).await?, &place)?;
+    // A directory that cannot be made is told by the archive, which is in it.
+    if private::make_dir(&config.data_dir).is_ok() {
+        store_mark::leave(config, &place, clock);
+    }
     Ok(Arc::new(store))
 }
 
@@ -81,7 +91,9 @@ async fn adopt_shared(db: &PgDb, frontier: &PgFrontier, place: &str) -> Result<(
     if frontier.has_adopted().await? {
         return Ok(());
     }
-    let Some(alone) = db.alone().await? else { return Err(AppError::Differs(place.to_owned())) };
+    let alone = db.alone_among_engines().await?;
+    let differs = |in_use: InUse| AppError::Differs(place.to_owned(), in_use.to_string());
+    let alone = alone.map_err(differs)?;
     frontier.free_leases().await?;
     let moved = frontier.adopt().await?;
     alone.release().await;
@@ -89,23 +101,26 @@ async fn adopt_shared(db: &PgDb, frontier: &PgFrontier, place: &str) -> Result<(
     Ok(())
 }
 
-fn own_time(clock: &Clock) -> Option<OwnTime> {
+pub(super) fn own_time(clock: &Clock) -> Option<OwnTime> {
     let reading = clock.clone();
     (!clock.is_system()).then(|| OwnTime::new(move || reading.now().ms()))
 }
 
 async fn open_embedded(config: &Config, clock: &Clock) -> Result<SqliteStore, AppError> {
-    let db = open_file(config).await?;
+    let db = open_file(config, clock).await?;
     let adopted = db.read(SqliteFrontier::adopted).await?;
     Ok(SqliteStore::new(db, clock.clone(), as_adopted(adopted, rules(config, clock))))
 }
 
-async fn open_file(config: &Config) -> Result<Db, AppError> {
+async fn open_file(config: &Config, clock: &Clock) -> Result<Db, AppError> {
+    rebuild::check_finished(config)?;
+    store_mark::check_file(config)?;
     make_dir(&config.data_dir)?;
     let path = config.database_path();
     let place = path.display().to_string();
     let db = carry::blocking(move || Db::open(&path)).await?;
     whole(db.read(transfer::noted).await?, &place)?;
+    store_mark::leave(config, &place, clock);
     Ok(db)
 }
 
@@ -122,31 +137,23 @@ pub(super) fn dirs(config: &Config) -> Vec<PathBuf> {
     all.into_iter().flatten().filter(|dir| dir.is_dir()).collect()
 }
 
-/// One engine per directory, for the archive has one writer; and per embedded database, wherever
-/// that is.
-pub(super) fn lock(config: &Config) -> Result<Vec<EngineLock>, AppError> {
-    let mut locks = vec![EngineLock::take(&config.data_dir.join("engine.lock"))?];
-    if config.postgres_url().is_none() {
-        locks.push(lock_of(&config.database_path())?);
-    }
-    Ok(locks)
-}
-
-pub(super) fn lock_of(database: &Path) -> Result<EngineLock, LockError> {
-    EngineLock::take(&EngineLock::of_database(database))
-}
-
-/// Opens the store for an engine and puts right what an earlier one left. Leases in an embedded
-/// store are nobody's any more; in a shared one they may be another machine's, and run out.
+/// Opens the store for an engine and puts right what an earlier one left.
+///
+/// What keeps other engines away from it is added to `locks`. Leases in an embedded store are left over from
+/// an engine that has ended; in a shared one they may be another machine's, and run out.
 pub(super) async fn take_up(
     config: &Config,
     clock: &Clock,
-    stop: &CancellationToken,
+    ending: &Ending,
+    locks: &mut Vec<EngineLock>,
 ) -> Result<Arc<dyn Store>, AppError> {
     let (store, freed): (Arc<dyn Store>, u64) = match config.postgres_url() {
-        Some(url) => (work_on_shared(url, config, clock, stop).await?, 0),
+        Some(url) => (work_on_shared(url, config, clock, ending).await?, 0),
         None => {
-            let db = open_file(config).await?;
+            let (path, ending) = (config.database_path(), ending.clone());
+            store_mark::check_pages(&path, move |error| ending.fail(error)).await?;
+            let db = open_file(config, clock).await?;
+            locks.extend(EngineLock::take_log(&path)?);
             let store = SqliteStore::new(db, clock.clone(), rules(config, clock));
             let freed = store.frontier().free_leases().await?;
             let moved = store.frontier().adopt().await?;

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::db::DbError;
 use crate::model::Ts;
 use crate::progress::Progress;
-use crate::schedule::{Bounds, Price, Rates};
+use crate::schedule::{Bounds, Made, Price, Rates};
 use crate::store::{Demand, PriceNote, Store};
 
 /// Between two looks.
@@ -68,21 +68,30 @@ async fn look(
 
 /// The price from now on.
 fn renewed(demand: &Demand, budget: Option<f64>, bounds: Bounds, now: Ts) -> PriceNote {
-    let before = demand.price.filter(|note| now.since(note.at) <= BREAK);
+    // A note from a clock that ran ahead says nothing about the time since.
+    let kept = demand.price.filter(|note| note.at <= now && note.since <= now);
+    let before = kept.filter(|note| now.since(note.at) <= BREAK);
     let since = before.map_or(now, |note| note.since);
     let Some(budget) = budget else {
-        let Price { value, correction } = Price::default();
-        return PriceNote { value, correction, at: now, since };
+        return note(Price::default(), now, since);
     };
     let rates = rates(demand);
-    let price = demand.price.map_or_else(Price::default, |note| Price {
+    let price = kept.map_or_else(Price::default, |note| Price {
         value: note.value,
         correction: note.correction,
+        owed: note.owed,
     });
-    let made = (now.since(since) >= DAY).then_some(demand.made as f64);
-    let hours = before.map_or(0.0, |note| now.since(note.at).as_secs_f64() / 3600.0);
-    let Price { value, correction } = price.solved(&rates, budget, made, hours, bounds);
-    PriceNote { value, correction, at: now, since }
+    let made = Made {
+        in_a_day: (now.since(since) >= DAY).then_some(demand.made as f64),
+        since: demand.made_since as f64,
+        hours: before.map_or(0.0, |note| now.since(note.at).as_secs_f64() / 3600.0),
+    };
+    note(price.solved(&rates, budget, made, bounds), now, since)
+}
+
+const fn note(price: Price, at: Ts, since: Ts) -> PriceNote {
+    let Price { value, correction, owed } = price;
+    PriceNote { value, correction, owed, at, since }
 }
 
 /// How many channels publish how much. Those that were never polled are taken to be like the others:
@@ -108,12 +117,14 @@ mod tests {
 
     fn demand(made: u64, looked: Duration, since: Duration) -> Demand {
         let ago = |span: Duration| Ts::from_ms(NOW.ms() - span.as_millis() as i64);
-        let price = PriceNote { value: 500.0, correction: 0.5, at: ago(looked), since: ago(since) };
+        let (at, since) = (ago(looked), ago(since));
+        let price = PriceNote { value: 500.0, correction: 0.5, owed: 0.0, at, since };
         Demand {
             buckets: vec![(Rates::bucket(10.0), 100)],
             unpolled: 0,
             fixed: 0.0,
             made,
+            made_since: made / 144,
             price: Some(price),
         }
     }
@@ -139,6 +150,28 @@ mod tests {
         let whole = Demand { buckets: vec![(Rates::bucket(10.0), 1000)], ..some.clone() };
         assert!(value(&begun) > 10.0 * value(&some), "{} {}", value(&begun), value(&some));
         assert_eq!(value(&begun), value(&whole));
+    }
+
+    #[test]
+    fn a_note_from_a_clock_that_ran_ahead_is_not_believed() {
+        let year = Duration::from_hours(24 * 365);
+        let mut ahead = demand(2000, LOOK, 2 * DAY);
+        ahead.price = ahead.price.map(|note| PriceNote {
+            at: note.at.after(year),
+            since: note.since.after(year),
+            ..note
+        });
+        let note = renewed(&ahead, Some(1000.0), BOUNDS, NOW);
+        assert_eq!((note.at, note.since), (NOW, NOW));
+        assert_eq!((note.correction, note.owed), (0.0, 0.0));
+    }
+
+    #[test]
+    fn polls_beyond_the_budget_are_owed() {
+        let over = renewed(&demand(2000, LOOK, 2 * DAY), Some(1000.0), BOUNDS, NOW);
+        assert!((over.owed - (2000.0 / 144.0 - 1000.0 / 144.0)).abs() < 1.0, "{over:?}");
+        let after_a_break = renewed(&demand(2000, 3 * BREAK, 2 * DAY), Some(1000.0), BOUNDS, NOW);
+        assert_eq!(after_a_break.owed, 0.0);
     }
 
     #[test]

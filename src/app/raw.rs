@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::archive::{self, Archive, ArchiveError, Reader};
 use crate::db::DbError;
 use crate::model::{FetchRecord, Ts};
+use crate::sinks::permissions;
 use crate::store::{FetchFilter, Store};
 
 /// Fetches that are looked up at a time.
@@ -87,7 +88,7 @@ pub async fn export(
     reader: &Reader,
     filter: FetchFilter,
     (agent, now): (&str, Ts),
-    file: &Path,
+    (file, mode): (&Path, u32),
     watch: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Exported, RawError> {
     if file.exists() {
@@ -98,7 +99,7 @@ pub async fn export(
     let partial = Path::new(&partial);
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let info = archive::warcinfo(&name, agent, now);
-    let written = write(store, reader, filter, &info, partial, watch).await;
+    let written = write(store, reader, filter, &info, (partial, mode), watch).await;
     let done = written
         .and_then(|done| fs::rename(partial, file).map_err(RawError::io(file)).map(|()| done));
     if done.is_err() {
@@ -113,10 +114,11 @@ async fn write(
     reader: &Reader,
     mut filter: FetchFilter,
     info: &[u8],
-    partial: &Path,
+    (partial, mode): (&Path, u32),
     watch: &mut (dyn FnMut(u64) + Send),
 ) -> Result<Exported, RawError> {
-    let mut out = BufWriter::new(File::create(partial).map_err(RawError::io(partial))?);
+    let file = permissions::create(partial, mode).map_err(RawError::io(partial))?;
+    let mut out = BufWriter::new(file);
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(RawError::io(partial));
     put(info)?;
     let mut done = Exported { bytes: info.len() as u64, ..Exported::default() };
@@ -207,7 +209,8 @@ pub async fn verify(
             Err(error) => return Err(error.into()),
         };
         let open = !reader.dir().join(segment).exists() && reader.is_open(segment);
-        let (name, walked) = (segment.clone(), move || walk(file));
+        let limit = reader.max_record();
+        let (name, walked) = (segment.clone(), move || walk(file, limit));
         let walked = tokio::task::spawn_blocking(walked).await;
         let (members, gaps) = walked.map_err(|error| DbError::Engine(error.to_string()))?;
         sum.segments += 1;
@@ -237,9 +240,9 @@ async fn rows_of(store: &dyn Store, segment: &str) -> Result<Vec<FetchRecord>, D
 }
 
 /// All whole records of a segment, and where there is something else.
-fn walk(file: File) -> (Vec<Member>, Vec<(u64, String)>) {
+fn walk(file: File, limit: u64) -> (Vec<Member>, Vec<(u64, String)>) {
     let (mut members, mut gaps) = (Vec::<Member>::new(), Vec::new());
-    for piece in warc::pieces(file) {
+    for piece in warc::pieces(file, limit) {
         match piece {
             Ok(Piece::Record(member)) => members.push(member),
             Ok(Piece::Gap { offset, error }) => gaps.push((offset, error.to_string())),

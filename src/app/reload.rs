@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AppError, client, house, serve_settings};
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Loaded, Reloaded, reload, validate};
+use crate::config::{
+    Change, Config, ConfigError, Loaded, Reloaded, change_of, is_key, is_section, reload, validate,
+};
 use crate::db::DbError;
 use crate::fetch::{Handover, Tuning};
 use crate::store::Store;
@@ -57,8 +59,8 @@ impl Reload {
     }
 
     /// What is configured now, with what the store keeps.
-    pub(super) async fn now(&self, store: &dyn Store) -> Result<Config, ReloadError> {
-        Ok(self.with(store.settings().await?).await?.config)
+    pub(super) async fn now(&self, store: &dyn Store) -> Result<Loaded, ReloadError> {
+        self.with(store.settings().await?).await
     }
 
     /// What would be configured, were these keys and values kept.
@@ -77,6 +79,14 @@ impl Reload {
         key: &str,
         value: &str,
     ) -> Result<Config, ReloadError> {
+        // An unknown key is told with the nearest known one, further down.
+        match change_of(key) {
+            Change::FileOnly if is_key(key) || is_section(key) => {
+                return Err(ReloadError::FileOnly(key.to_owned()));
+            }
+            Change::AtStart => return Err(ReloadError::Waits(key.to_owned())),
+            Change::FileOnly | Change::Running => {}
+        }
         let before = store.settings().await?;
         let running = self.with(before.clone()).await?.config;
         let mut kept: Vec<_> = before.into_iter().filter(|(known, _)| known != key).collect();
@@ -100,6 +110,11 @@ pub enum ReloadError {
     /// It cannot be read.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A key that widens access or names a file.
+    #[error(
+        "`{0}` cannot be changed at run time: set it in the configuration file, the environment or a flag, and restart"
+    )]
+    FileOnly(String),
     /// A key that running engines cannot take over.
     #[error(
         "`{0}` only counts from the start of an engine on: set it in the file or the environment"
@@ -133,8 +148,8 @@ pub(super) async fn keep(
     clock: Clock,
     stop: CancellationToken,
 ) {
-    // What waits for a restart is told once, not every five minutes.
-    let mut told = Vec::new();
+    // What waits for a restart, or is ignored, is told once, not every five minutes.
+    let (mut told, mut warned) = (Vec::new(), Vec::new());
     loop {
         let pause = running.borrow().sources.reload_interval;
         let again = clock.now().after(pause.duration());
@@ -151,7 +166,15 @@ pub(super) async fn keep(
         };
         let before = Arc::clone(&running.borrow());
         let after = match reload.now(&*store).await {
-            Ok(read) => apply(&before, &read, &work, &*store, &clock),
+            Ok(Loaded { config: read, warnings, .. }) => {
+                if warnings != warned {
+                    for warning in &warnings {
+                        tracing::warn!(%warning, "configuration warning");
+                    }
+                    warned = warnings;
+                }
+                apply(&before, &read, &work, &*store, &clock)
+            }
             Err(error) => Err(error),
         };
         match after {

@@ -74,6 +74,8 @@ pub struct Tally {
     pub changed: u64,
     /// They are kept, and today's handlers do not find them: they stay.
     pub lost: u64,
+    /// Their rows are damaged, and are restored.
+    pub restored: u64,
 }
 
 /// What becomes of one field.
@@ -98,7 +100,12 @@ impl Changes {
     #[must_use]
     pub const fn count(&self) -> u64 {
         let (entries, articles) = (self.entries, self.articles);
-        entries.new + entries.changed + articles.new + articles.changed
+        entries.new
+            + entries.changed
+            + entries.restored
+            + articles.new
+            + articles.changed
+            + articles.restored
     }
 
     /// How much worse it gets, from 0 to 1: the greatest share of what was kept that is lost, be it
@@ -160,6 +167,7 @@ pub struct Replay {
     store: Arc<dyn Store>,
     reader: Reader,
     house: Arc<House>,
+    max_body: usize,
 }
 
 /// Hears how many documents were read.
@@ -169,7 +177,8 @@ impl Replay {
     /// With the handlers as they are configured.
     #[must_use]
     pub fn new(config: &Config, store: Arc<dyn Store>, reader: Reader) -> Self {
-        Self { store, reader, house: Arc::new(house(config)) }
+        let max_body = config.fetch.max_body.as_len();
+        Self { store, reader, house: Arc::new(house(config)), max_body }
     }
 
     /// What would change.
@@ -277,7 +286,19 @@ impl Replay {
     }
 
     async fn stored(&self, fetch: &FetchRecord) -> Option<Stored> {
-        match self.reader.stored(fetch.raw.as_ref()?).await {
+        let raw = fetch.raw.as_ref()?;
+        match self.reader.stored(raw).await {
+            // What is fetched is cut off there: to read more of it would take more memory.
+            Ok(stored) if stored.body.len() > self.max_body => {
+                let (segment, offset, bytes) = (&raw.segment, raw.offset, stored.body.len());
+                tracing::warn!(
+                    segment,
+                    offset,
+                    bytes,
+                    "skipped document larger than fetch.max_body"
+                );
+                None
+            }
             Ok(stored) => Some(stored),
             Err(error) => {
                 tracing::warn!(%error, fetch = %fetch.id, "a document could not be read back");
@@ -336,7 +357,7 @@ impl Replay {
     ) -> Result<(), DbError> {
         let id = web::parse(&fetch.url)
             .map_or(task.url_hash, |url| UrlHash::of(&web::key(&url, &self.house.key)));
-        let kept = self.store.article(id).await?;
+        let Some(kept) = whole(self.store.article(id).await)? else { return Ok(()) };
         let is_its = kept.is_some_and(|(row, _)| row.fetch == Some(fetch.id));
         changes.articles.lost += u64::from(is_its);
         changes.kept.1 += u64::from(is_its);
@@ -361,7 +382,10 @@ impl Replay {
         fact: &EntryFact,
         changes: &mut Changes,
     ) -> Result<(), DbError> {
-        let before = self.store.entry(fact.id).await?;
+        let Some(before) = whole(self.store.entry(fact.id).await)? else {
+            changes.entries.restored += 1;
+            return Ok(());
+        };
         if let Some(row) = &before {
             changes.kept.0 += 1;
             changes.count_kept(&value(&row.entry));
@@ -386,7 +410,10 @@ impl Replay {
         fact: &ArticleFact,
         changes: &mut Changes,
     ) -> Result<(), DbError> {
-        let before = self.store.article(fact.id).await?;
+        let Some(before) = whole(self.store.article(fact.id).await)? else {
+            changes.articles.restored += 1;
+            return Ok(());
+        };
         let with_text = |mut article: Value, text: &str| {
             if let Some(fields) = article.as_object_mut() {
                 fields.insert("text".to_owned(), text.into());
@@ -412,6 +439,14 @@ impl Replay {
             }
         }
         Ok(())
+    }
+}
+
+/// What is kept; nothing when it is damaged.
+fn whole<T>(read: Result<T, DbError>) -> Result<Option<T>, DbError> {
+    match read {
+        Err(DbError::Corrupt { .. }) => Ok(None),
+        read => read.map(Some),
     }
 }
 
@@ -441,11 +476,13 @@ fn lease(task: &Task, source: &Source, at: Ts) -> Lease {
     }
 }
 
-fn response(fetch: &FetchRecord, stored: Stored, ended: Ts) -> Response {
+pub(super) fn response(fetch: &FetchRecord, stored: Stored, ended: Ts) -> Response {
+    // What was sent decides what an answer means: only a conditional request is answered by a 304.
+    let request = stored.request.as_ref().and_then(|request| request.http());
     let exchange = Exchange {
         id: fetch.id,
         url: fetch.url.clone(),
-        request: Headers::default(),
+        request: Headers(request.map(|(head, _)| head.headers).unwrap_or_default()),
         status: stored.head.status().unwrap_or_default(),
         reason: String::new(),
         truncated: stored.truncated(),

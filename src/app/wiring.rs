@@ -13,6 +13,7 @@ use crate::config::{
     self, Check, Config, Group, OnServerError, Policy as Choose, RetryMode, SchemeInKey,
     UrlEquality,
 };
+use crate::db::PgLimits;
 use crate::fetch::{Client, ClientSettings, Guard, ServeSettings};
 use crate::frontier::Rules;
 use crate::handle::probe::Search;
@@ -31,7 +32,12 @@ pub(super) async fn with_settings(
 ) -> Config {
     let Some(reload) = reload else { return config.clone() };
     match reload.now(store).await {
-        Ok(read) => config::reload(config, &read).config,
+        Ok(read) => {
+            for warning in &read.warnings {
+                tracing::warn!(%warning, "configuration warning");
+            }
+            config::reload(config, &read.config).config
+        }
         Err(error) => {
             tracing::error!(%error, "what `config set` changed cannot be used");
             config.clone()
@@ -54,6 +60,16 @@ pub(crate) fn key_rules(config: &Config) -> KeyRules {
     }
 }
 
+/// How many connections to PostgreSQL, and how long a statement may take.
+pub fn pg_limits(config: &Config) -> PgLimits {
+    PgLimits {
+        connections: config.database.connections,
+        statement_timeout: config.database.statement_timeout.duration(),
+        maintenance_timeout: config.database.maintenance_timeout.duration(),
+        ..PgLimits::default()
+    }
+}
+
 /// Leases outlast real time limits, whatever clock the store runs on.
 pub(super) fn lease(config: &Config, clock: &Clock) -> Duration {
     clock.stretch(config.fetch.task_timeout.duration() * 2)
@@ -68,6 +84,7 @@ pub(super) fn rules(config: &Config, clock: &Clock) -> Rules {
         concurrency: config.hosts.concurrency,
         groups: config.hosts.groups.iter().map(Group::parts).collect(),
         discover: config.discovery.enabled,
+        ignore_pauses: false,
     }
 }
 
@@ -79,6 +96,7 @@ pub(super) fn house(config: &Config) -> House {
         robots_ttl: config.robots.ttl.duration(),
         robots_agent: robots_agent(&config.user_agent()),
         robots_lenient: config.robots.on_server_error == OnServerError::Allow,
+        max_retry_after: config.hosts.max_retry_after.duration(),
         sitemap_max_age: config.sitemap.max_age.duration(),
         min_html_chars: config.extract.min_html_chars,
         max_redirects: config.fetch.max_redirects,
@@ -133,6 +151,7 @@ fn validation(config: &config::Validation) -> Validation {
     Validation {
         title: rejects(Check::Title).then_some(config.max_title_chars),
         earliest: earliest.filter(|_| rejects(Check::Date)),
+        not_ahead: rejects(Check::Future),
         same_site: rejects(Check::Site),
     }
 }
@@ -200,7 +219,13 @@ pub(super) fn archive_settings(config: &Config) -> archive::Settings {
         segment_age: config.archive.segment_age.duration(),
         gzip_level: config.archive.gzip_level,
         agent: config.user_agent(),
+        max_body: largest_body(config),
     }
+}
+
+/// No body that is fetched is larger.
+fn largest_body(config: &Config) -> u64 {
+    config.fetch.max_body.as_bytes().max(config.fetch.max_sitemap.as_bytes())
 }
 
 /// What reads the archive, also beside an engine.
@@ -214,7 +239,7 @@ pub fn reader(config: &Config) -> Result<Reader, ArchiveError> {
         secret_key: settings.secret_key.expose().to_owned(),
     };
     let remote = (!bucket.url.is_empty()).then(|| Remote::new(&bucket)).transpose()?;
-    Ok(Reader::new(config.archive_dir(), remote))
+    Ok(Reader::new(config.archive_dir(), remote).with_max_body(largest_body(config)))
 }
 
 /// The client, and the guard that it stands behind.

@@ -3,7 +3,7 @@
 //!
 //! A closed segment never changes, so a second name for it is as good as a copy on the same disk.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ impl Carried {
     pub async fn fetch(&mut self, remote: &Remote, to: &Path) -> Result<(), ArchiveError> {
         for name in std::mem::take(&mut self.missing) {
             let (target, partial) = (to.join(&name), partial(&to.join(&name)));
-            let mut file = create(&partial).map_err(ArchiveError::io(&partial))?;
+            let mut file = private::create_regular(&partial).map_err(ArchiveError::io(&partial))?;
             if !remote.download(&name, &mut file).await? {
                 fs::remove_file(&partial).map_err(ArchiveError::io(&partial))?;
                 self.missing.push(name);
@@ -92,6 +92,10 @@ fn name_of(path: &Path) -> String {
 }
 
 fn link_or_copy(from: &Path, to: &Path) -> io::Result<u64> {
+    // A second name for a FIFO or a symbolic link is not a segment.
+    if !fs::symlink_metadata(from)?.is_file() {
+        return Err(io::Error::other(private::NotRegular));
+    }
     match fs::hard_link(from, to) {
         Ok(()) => Ok(fs::metadata(to)?.len()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
@@ -105,14 +109,10 @@ fn partial(segment: &Path) -> PathBuf {
     segment.with_file_name(format!("{}.partial", name_of(segment)))
 }
 
-fn create(path: &Path) -> io::Result<File> {
-    private::options().write(true).create(true).truncate(true).open(path)
-}
-
 fn copy(from: &Path, to: &Path, length: u64) -> io::Result<u64> {
     let partial = partial(to);
-    let mut source = File::open(from)?.take(length);
-    let mut target = create(&partial)?;
+    let mut source = private::read_regular(from)?.take(length);
+    let mut target = private::create_regular(&partial)?;
     let copied = io::copy(&mut source, &mut target)?;
     target.sync_all()?;
     fs::rename(&partial, to)?;

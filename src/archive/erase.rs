@@ -5,18 +5,20 @@
 //! record that has to go, and the next try goes over it again.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use feedmill_formats::warc;
 
-use super::read::{open_here, read_here, request_of, whole};
+use super::read::{REQUEST_ROOM, open_here, read_here, request_of};
 use super::segment::record_id;
 use super::{Archive, ArchiveError};
+use crate::db::private;
 use crate::model::{RawRef, Ts, new_uuid};
 
-/// More than a request takes in a segment.
-const REQUEST_ROOM: u64 = 64 * 1024;
+/// More than the named fields of a record take in a segment.
+const FIELDS_ROOM: u64 = 128 * 1024;
 
 impl Archive {
     /// Takes a record and its request out of a segment in the directory; false when it is not there.
@@ -33,11 +35,12 @@ pub fn erase(dir: &Path, raw: &RawRef, now: Ts) -> Result<bool, ArchiveError> {
     let Some((_, path)) = open_here(dir, &raw.segment)? else { return Ok(false) };
     let request = request_behind(dir, raw)?;
     // A segment may be closed, and so renamed, between two looks: the file is the same.
-    let (file, path) = match OpenOptions::new().write(true).open(&path) {
+    let open = |path: &Path| private::open_regular(OpenOptions::new().write(true), path);
+    let (file, path) = match open(&path) {
         Ok(file) => (file, path),
         Err(_) => {
             let path = dir.join(&raw.segment);
-            let file = OpenOptions::new().write(true).open(&path);
+            let file: io::Result<File> = open(&path);
             (file.map_err(ArchiveError::io(&path))?, path)
         }
     };
@@ -50,16 +53,18 @@ pub fn erase(dir: &Path, raw: &RawRef, now: Ts) -> Result<bool, ArchiveError> {
     Ok(true)
 }
 
-/// The length of the request that stands behind an answer.
+/// The length of the request that stands behind an answer. The answer itself is not unpacked: it may
+/// be larger than what is read, and has to go all the same.
 fn request_behind(dir: &Path, raw: &RawRef) -> Result<Option<u64>, ArchiveError> {
-    let end = raw.offset + raw.length;
-    let Some(bytes) = read_here(dir, &raw.segment, &(raw.offset..end + REQUEST_ROOM))? else {
-        return Ok(None);
-    };
-    let length = usize::try_from(raw.length).unwrap_or(usize::MAX);
-    let Some((own, behind)) = bytes.split_at_checked(length) else { return Ok(None) };
-    let Ok(answer) = whole(raw, own) else { return Ok(None) };
-    Ok(request_of(&answer, behind).map(|(_, member)| member.len() as u64))
+    let end = raw.offset.saturating_add(raw.length);
+    let head = raw.offset..end.min(raw.offset.saturating_add(FIELDS_ROOM));
+    let (head, behind) = (
+        read_here(dir, &raw.segment, &head)?,
+        read_here(dir, &raw.segment, &(end..end.saturating_add(REQUEST_ROOM)))?,
+    );
+    let Some((head, behind)) = head.zip(behind) else { return Ok(None) };
+    let Ok(answer) = warc::read_fields(&head) else { return Ok(None) };
+    Ok(request_of(&answer, &behind).map(|(_, member)| member.len() as u64))
 }
 
 fn overwrite(

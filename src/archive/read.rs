@@ -16,15 +16,20 @@ use crate::db::private;
 use crate::model::{RawRef, Truncation};
 
 /// More than a request takes in a segment.
-const REQUEST_ROOM: u64 = 64 * 1024;
-/// The largest record that is read.
-const LARGEST: u64 = u32::MAX as u64;
+pub(super) const REQUEST_ROOM: u64 = 64 * 1024;
+/// The largest request that is read, unpacked.
+const MAX_REQUEST: u64 = 1 << 20;
+/// The largest record that is read, unpacked, unless the configuration lets bodies be larger.
+const MAX_RECORD: u64 = 51 << 20;
+/// What the head of an answer takes beside its body, at the most.
+const HEAD_ROOM: u64 = 1 << 20;
 
 /// Reads records wherever they are.
 #[derive(Clone, Debug)]
 pub struct Reader {
     dir: PathBuf,
     remote: Option<Remote>,
+    max_record: u64,
 }
 
 /// An answer as it was kept.
@@ -59,7 +64,20 @@ impl Reader {
     /// Reads in a directory, and in a bucket what is not there.
     #[must_use]
     pub const fn new(dir: PathBuf, remote: Option<Remote>) -> Self {
-        Self { dir, remote }
+        Self { dir, remote, max_record: MAX_RECORD }
+    }
+
+    /// Also reads records with bodies of this many bytes.
+    #[must_use]
+    pub fn with_max_body(mut self, bytes: u64) -> Self {
+        self.max_record = max_record(bytes);
+        self
+    }
+
+    /// Records that unpack to more bytes than this are not read.
+    #[must_use]
+    pub const fn max_record(&self) -> u64 {
+        self.max_record
     }
 
     /// The directory.
@@ -76,32 +94,33 @@ impl Reader {
 
     /// An answer with its payload and its request.
     pub async fn stored(&self, raw: &RawRef) -> Result<Stored, ArchiveError> {
-        let end = raw.offset + raw.length;
-        let bytes = self.bytes(raw, raw.offset..end + REQUEST_ROOM).await?;
+        let end = raw.offset.saturating_add(self.check_length(raw)?);
+        let bytes = self.bytes(raw, raw.offset..end.saturating_add(REQUEST_ROOM)).await?;
         let own =
             usize::try_from(raw.length).ok().and_then(|length| bytes.split_at_checked(length));
         let Some((own, behind)) = own else {
             return Err(ArchiveError::damaged(raw, "the segment ends before the record"));
         };
-        let record = whole(raw, own)?;
-        let request = request_of(&record, behind);
+        let mut record = whole(raw, own, self.max_record)?;
+        let request = request_of(&record.fields, behind);
         let (request, request_member) = request
             .map_or((None, Vec::new()), |(request, member)| (Some(request), member.to_vec()));
         let Some((head, body)) = record.http() else {
             return Err(ArchiveError::damaged(raw, "the record is no answer"));
         };
-        let body = match record.fields.kind() {
-            Some(RecordType::Response) => body.to_vec(),
-            Some(RecordType::Revisit) => self.payload(raw, &record.fields).await?,
+        let head_length = record.block.len() - body.len();
+        let (body, own) = match record.fields.kind() {
+            // Split and not copied: a body may be large.
+            Some(RecordType::Response) => (record.block.split_off(head_length), own.to_vec()),
+            Some(RecordType::Revisit) => {
+                let body = self.payload(raw, &record.fields).await?;
+                let own = as_response(&record, &body);
+                record.block.truncate(head_length);
+                (body, own)
+            }
             _ => return Err(ArchiveError::damaged(raw, "the record is no answer")),
         };
-        let own = match record.fields.kind() {
-            Some(RecordType::Revisit) => as_response(&record, &body),
-            _ => own.to_vec(),
-        };
-        let head_length = record.block.len() - record.http().map_or(0, |(_, body)| body.len());
-        let head_bytes = record.block.get(..head_length).unwrap_or_default().to_vec();
-        let members = (own, request_member);
+        let (members, head_bytes) = ((own, request_member), record.block);
         Ok(Stored { fields: record.fields, head, head_bytes, body, request, members })
     }
 
@@ -110,12 +129,25 @@ impl Reader {
         let unfit = || ArchiveError::damaged(raw, "the revisit does not lead to its payload");
         let (offset, length) = revisit.payload_place().ok_or_else(unfit)?;
         let place = RawRef { segment: raw.segment.clone(), offset, length };
+        self.check_length(&place)?;
         let bytes = self.bytes(&place, offset..offset.saturating_add(length)).await?;
-        let earlier = whole(&place, &bytes)?;
+        let mut earlier = whole(&place, &bytes, self.max_record)?;
         let is_it = earlier.fields.id() == revisit.get("WARC-Refers-To")
             && earlier.fields.payload_digest() == revisit.payload_digest();
         let (_, body) = earlier.http().filter(|_| is_it).ok_or_else(unfit)?;
-        Ok(body.to_vec())
+        let head_length = earlier.block.len() - body.len();
+        Ok(earlier.block.split_off(head_length))
+    }
+
+    /// The length of a record in its segment. No record that may be read is longer: what does not
+    /// shrink takes a few bytes more than it has.
+    fn check_length(&self, raw: &RawRef) -> Result<u64, ArchiveError> {
+        let longest = self.max_record.saturating_add(self.max_record / 1_000 + HEAD_ROOM);
+        if raw.length > longest {
+            let error = warc::WarcError::TooLarge(raw.length);
+            return Err(ArchiveError::damaged(raw, &error));
+        }
+        Ok(raw.length)
     }
 
     /// Bytes of a segment, as many of the range as there are.
@@ -155,13 +187,10 @@ impl Reader {
         let remote = self.remote.as_ref().ok_or_else(gone)?;
         let path = self.dir.join(format!("{segment}.fetched-{}", std::process::id()));
         private::make_dir(&self.dir).map_err(ArchiveError::io(&self.dir))?;
-        let mut file = private::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .map_err(ArchiveError::io(&path))?;
+        let mut options = private::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let mut file =
+            private::open_regular(&mut options, &path).map_err(ArchiveError::io(&path))?;
         fs::remove_file(&path).map_err(ArchiveError::io(&path))?;
         if !remote.download(segment, &mut file).await? {
             return Err(gone());
@@ -169,6 +198,11 @@ impl Reader {
         file.seek(SeekFrom::Start(0)).map_err(ArchiveError::io(&path))?;
         Ok(file)
     }
+}
+
+/// The largest record that is read when bodies have at most so many bytes.
+pub(super) fn max_record(max_body: u64) -> u64 {
+    MAX_RECORD.max(max_body.saturating_add(HEAD_ROOM))
 }
 
 fn missing(dir: &Path, remote: Option<&Remote>, segment: &str) -> ArchiveError {
@@ -184,7 +218,7 @@ pub(super) fn open_here(
 ) -> Result<Option<(File, PathBuf)>, ArchiveError> {
     let (closed, open) = (dir.join(segment), dir.join(format!("{segment}{OPEN}")));
     for path in [&closed, &open, &closed] {
-        match File::open(path) {
+        match private::read_regular(path) {
             Ok(file) => return Ok(Some((file, path.clone()))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(ArchiveError::io(path)(error)),
@@ -206,9 +240,9 @@ pub(super) fn read_here(
     Ok(Some(bytes))
 }
 
-pub(super) fn whole(raw: &RawRef, member: &[u8]) -> Result<OwnedRecord, ArchiveError> {
+fn whole(raw: &RawRef, member: &[u8], limit: u64) -> Result<OwnedRecord, ArchiveError> {
     let record =
-        warc::read_member(member, LARGEST).map_err(|error| ArchiveError::damaged(raw, &error))?;
+        warc::read_member(member, limit).map_err(|error| ArchiveError::damaged(raw, &error))?;
     if record.intact() {
         Ok(record)
     } else {
@@ -217,15 +251,12 @@ pub(super) fn whole(raw: &RawRef, member: &[u8]) -> Result<OwnedRecord, ArchiveE
 }
 
 /// The request of an answer and its member, when they stand right behind it.
-pub(super) fn request_of<'a>(
-    answer: &OwnedRecord,
-    behind: &'a [u8],
-) -> Option<(OwnedRecord, &'a [u8])> {
-    let member = warc::scan(behind).next()?.ok()?;
+pub(super) fn request_of<'a>(answer: &Fields, behind: &'a [u8]) -> Option<(OwnedRecord, &'a [u8])> {
+    let member = warc::scan(behind, MAX_REQUEST).next()?.ok()?;
     let bytes = behind.get(..usize::try_from(member.length).ok()?)?;
-    let request = warc::read_member(bytes, LARGEST).ok()?;
+    let request = warc::read_member(bytes, MAX_REQUEST).ok()?;
     let is_its = request.fields.kind() == Some(RecordType::Request)
-        && request.fields.get("WARC-Concurrent-To") == answer.fields.id();
+        && request.fields.get("WARC-Concurrent-To") == answer.id();
     is_its.then_some((request, bytes))
 }
 
@@ -238,6 +269,7 @@ fn as_response(revisit: &OwnedRecord, payload: &[u8]) -> Vec<u8> {
     record.target_uri = fields.target_uri();
     record.warcinfo = fields.get("WARC-Warcinfo-ID");
     record.ip = fields.get("WARC-IP-Address").and_then(|ip| ip.parse().ok());
+    record.task_kind = fields.get(warc::TASK_KIND);
     record.head = &revisit.block;
     record.payload = payload;
     warc::member(&record, 6)

@@ -17,6 +17,7 @@ use object_store::aws::{AmazonS3Builder, Checksum};
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload, path};
 
 use super::{ArchiveError, segment};
+use crate::db::private;
 
 /// What goes in one request at the most.
 const PART: u64 = 8 << 20;
@@ -110,7 +111,7 @@ impl Remote {
     /// Brings a closed segment there, whatever is there; it is when this returns.
     pub async fn replace(&self, dir: &Path, segment: &str) -> Result<(), ArchiveError> {
         let path = dir.join(segment);
-        let file = File::open(&path).map_err(ArchiveError::io(&path))?;
+        let file = private::read_regular(&path).map_err(ArchiveError::io(&path))?;
         let length = file.metadata().map_err(ArchiveError::io(&path))?.len();
         if length <= PART {
             let payload = PutPayload::from(part(file, &path, length).await?.1);

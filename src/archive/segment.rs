@@ -4,14 +4,16 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
-use feedmill_formats::warc::{self, Digest, Piece, Record, RecordType, Revisit, RevisitProfile};
+use feedmill_formats::warc::{
+    self, Digest, Piece, Record, RecordType, Revisit, RevisitProfile, WarcError,
+};
 
 use super::{ArchiveError, OPEN};
 use crate::db::private;
-use crate::model::{Exchange, FetchId, RawRef, Truncation, Ts, new_uuid};
+use crate::model::{Exchange, FetchId, Kind, RawRef, Truncation, Ts, new_uuid};
 
 pub(super) const SUFFIX: &str = ".warc.gz";
 
@@ -110,9 +112,15 @@ impl Segment {
     fn write(&mut self, members: &[u8]) -> Result<(), ArchiveError> {
         self.mend()?;
         self.torn = true;
-        self.file.write_all(members).map_err(ArchiveError::io(&self.path))?;
+        let written = self.file.write_all(members).and_then(|()| self.file.stream_position());
+        let end = written.map_err(ArchiveError::io(&self.path))?;
         (self.torn, self.dirty) = (false, true);
-        self.length += members.len() as u64;
+        let expected = self.length + members.len() as u64;
+        if end != expected {
+            // Somebody else appended meanwhile: what was written is not where the index would say.
+            return Err(ArchiveError::Lost { segment: self.name.clone() });
+        }
+        self.length = expected;
         Ok(())
     }
 
@@ -154,12 +162,17 @@ pub(super) fn sync_dir(dir: &Path) -> Result<(), ArchiveError> {
 
 /// Cuts off what follows the last whole record of a segment, and closes it. Damage before that is
 /// told and stays: the records around it can be read.
-pub(super) fn repair(path: &Path) -> Result<(), ArchiveError> {
+pub(super) fn repair(path: &Path, limit: u64) -> Result<(), ArchiveError> {
     let segment = path.display();
     let mended = || -> io::Result<()> {
         let (mut good, mut gap) = (0, None);
-        for piece in warc::pieces(File::open(path)?) {
+        for piece in warc::pieces(private::read_regular(path)?, limit) {
             match piece? {
+                Piece::Gap { offset, error: error @ WarcError::TooLarge(_) } => {
+                    tracing::warn!(%segment, offset, %error, "skipped archive record");
+                    // It is whole: what follows the last record is not torn.
+                    (good, gap) = (good.max(1), None);
+                }
                 Piece::Gap { offset, error } => gap = Some((offset, error)),
                 Piece::Record(member) => {
                     good = member.offset + member.length;
@@ -172,18 +185,30 @@ pub(super) fn repair(path: &Path) -> Result<(), ArchiveError> {
                 }
             }
         }
+        if good == 0 && !is_torn_start(path)? {
+            tracing::warn!(%segment, "skipped archive entry that holds no records");
+            return Ok(());
+        }
         if good == 0 {
             return fs::remove_file(path);
         }
-        if gap.is_some() {
+        if let Some((good, _)) = gap {
             tracing::warn!(%segment, good, "cut a torn record off an archive segment");
-            let file = OpenOptions::new().write(true).open(path)?;
+            let file = private::open_regular(OpenOptions::new().write(true), path)?;
             file.set_len(good)?;
             file.sync_all()?;
         }
         fs::rename(path, path.with_extension(""))
     };
     mended().map_err(ArchiveError::io(path))
+}
+
+/// Whether a file without a whole record is what a crash leaves of a segment that was just begun: nothing, or
+/// the start of a gzip member.
+fn is_torn_start(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    private::read_regular(path)?.take(2).read_to_end(&mut start)?;
+    Ok([0x1f, 0x8b].starts_with(&start))
 }
 
 pub(super) fn record_id(id: uuid::Uuid) -> String {
@@ -207,8 +232,9 @@ pub(super) fn pair(
     warcinfo: &str,
     digest: Option<Digest>,
     known: Option<&Known>,
-    level: u32,
+    (level, kind): (u32, Option<Kind>),
 ) -> Pair {
+    let task_kind = kind.map(Kind::as_str);
     let response_id = record_id(exchange.id);
     let coding = exchange.headers.get("content-encoding");
     let whole = exchange.truncated.is_none();
@@ -220,6 +246,7 @@ pub(super) fn pair(
     response.target_uri = Some(&exchange.url);
     response.warcinfo = Some(warcinfo);
     response.ip = exchange.remote;
+    response.task_kind = task_kind;
     response.truncated = exchange.truncated.map(Truncation::as_str);
     response.head = &head;
     response.coded = coding.is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity"));
@@ -252,4 +279,47 @@ fn request(exchange: &Exchange, response_id: &str, warcinfo: &str, level: u32) -
     request.warcinfo = Some(warcinfo);
     request.head = &head;
     warc::member(&request, level)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::super::Archive;
+    use super::super::tests::{clock, page, settings, stored};
+    use super::*;
+
+    #[test]
+    fn only_our_segments_are_closed_to_others_in_a_linked_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let (linked, real) = (dir.path().join("archive"), dir.path().join("shared"));
+        fs::create_dir(&real).unwrap();
+        symlink(&real, &linked).unwrap();
+        let archive = Archive::open(settings(&linked), clock()).unwrap();
+        let raw = archive.append(&page(1, 1)).unwrap();
+        archive.close().unwrap();
+        let others =
+            ["notes.txt", "crawl.warc.gz", "crawl.warc.gz.open", "feedmill-x.warc.gz.open"];
+        for name in others {
+            // A torn record of another crawler: nobody else may cut it off.
+            fs::copy(real.join(&raw.segment), real.join(name)).unwrap();
+            let file = OpenOptions::new().write(true).open(real.join(name)).unwrap();
+            file.set_len(200).unwrap();
+        }
+        for name in others.into_iter().chain([raw.segment.as_str()]) {
+            fs::set_permissions(real.join(name), Permissions::from_mode(0o644)).unwrap();
+        }
+        drop(Archive::open(settings(&linked), clock()).unwrap());
+        let about = |name: &str| {
+            let found = fs::metadata(real.join(name)).unwrap();
+            (found.mode() & 0o777, found.len())
+        };
+        assert_eq!(about(&raw.segment).0, 0o600);
+        others.iter().for_each(|name| assert_eq!(about(name), (0o644, 200), "{name}"));
+        let closed: Vec<_> = Archive::closed(&linked).unwrap();
+        assert_eq!(closed.iter().map(|(name, _)| name).collect::<Vec<_>>(), [&raw.segment]);
+        assert_eq!(Archive::all(&linked).unwrap(), std::slice::from_ref(&raw.segment));
+        stored(&linked, &raw).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use feedmill_formats::warc::{self, RecordType};
@@ -11,17 +11,18 @@ use feedmill_formats::warc::{self, RecordType};
 use super::*;
 use crate::model::{Headers, Truncation, Ts, new_uuid};
 
-fn settings(dir: &Path) -> Settings {
+pub(super) fn settings(dir: &Path) -> Settings {
     Settings {
         dir: dir.to_owned(),
         segment_size: 64 << 20,
         segment_age: Duration::from_hours(6),
         gzip_level: 6,
         agent: "Feedmill/test".to_owned(),
+        max_body: 0,
     }
 }
 
-fn clock() -> Clock {
+pub(super) fn clock() -> Clock {
     Clock::manual(Ts::from_ms(1_800_000_000_000))
 }
 
@@ -44,23 +45,24 @@ fn exchange(n: usize) -> Exchange {
 }
 
 /// A page with a long body, or one of a few bodies again.
-fn page(n: usize, body: usize) -> Exchange {
+pub(super) fn page(n: usize, body: usize) -> Exchange {
     let body = format!("body {body}: {}", "lorem ipsum ".repeat(80)).into();
     Exchange { body, truncated: None, ..exchange(n) }
 }
 
-fn stored(dir: &Path, raw: &RawRef) -> Result<Stored, ArchiveError> {
+pub(super) fn stored(dir: &Path, raw: &RawRef) -> Result<Stored, ArchiveError> {
     static RUNTIME: LazyLock<tokio::runtime::Runtime> =
         LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().build().unwrap());
     RUNTIME.block_on(Reader::new(dir.to_owned(), None).stored(raw))
 }
 
 fn kinds(dir: &Path) -> Vec<RecordType> {
-    let members = files(dir).into_iter().flat_map(|path| warc::scan(File::open(path).unwrap()));
+    let members =
+        files(dir).into_iter().flat_map(|path| warc::scan(File::open(path).unwrap(), u64::MAX));
     members.map(|member| member.unwrap().fields.kind().unwrap()).collect()
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+pub(super) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
     files
@@ -155,7 +157,7 @@ fn a_segment_cut_at_any_byte_keeps_every_whole_record() {
             assert!(read.is_ok_and(|read| read.body == pages[n].body) || !survived);
         }
         for path in files(crashed.path()) {
-            let mut members = warc::scan(File::open(&path).unwrap());
+            let mut members = warc::scan(File::open(&path).unwrap(), u64::MAX);
             assert!(members.all(|member| member.is_ok()), "nothing torn is left");
             fs::remove_file(path).unwrap();
         }
@@ -194,7 +196,7 @@ fn a_torn_record_is_cut_off_before_the_next_one() {
     stored(dir.path(), &second).unwrap();
     archive.close().unwrap();
     let closed = files(dir.path()).remove(0);
-    assert!(warc::scan(File::open(&closed).unwrap()).all(|member| member.is_ok()));
+    assert!(warc::scan(File::open(&closed).unwrap(), u64::MAX).all(|member| member.is_ok()));
 }
 
 #[test]
@@ -310,7 +312,7 @@ fn what_is_taken_out_leaves_all_others_where_they_are() {
         let bytes: Vec<u8> =
             files(dir.path()).iter().flat_map(|path| fs::read(path).unwrap()).collect();
         assert!(
-            warc::pieces(std::io::Cursor::new(bytes))
+            warc::pieces(std::io::Cursor::new(bytes), u64::MAX)
                 .all(|piece| matches!(piece, Ok(warc::Piece::Record(_))))
         );
         // Neither what was asked for nor what was served is there.
@@ -356,4 +358,133 @@ fn a_record_goes_only_when_nothing_on_its_way_relies_on_it() {
     assert!(archive.forget(&first));
     assert!(archive.erase(&first).unwrap());
     assert_eq!(stored(dir.path(), &own).unwrap().body, page(3, 7).body);
+}
+
+/// A record that is small on disk and 60 MB when it is unpacked; without digests, so that it is quickly
+/// made.
+fn bomb() -> Vec<u8> {
+    let length = 60 << 20;
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    write!(packed, "WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:x>\r\n").unwrap();
+    write!(packed, "Content-Length: {length}\r\n\r\n").unwrap();
+    packed.write_all(&vec![b' '; length]).unwrap();
+    packed.write_all(b"\r\n\r\n").unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+fn a_record_over_the_limit_is_refused_with_its_place_and_the_rest_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    let (first, large) = (archive.append(&page(1, 1)).unwrap(), archive.copy(bomb(), &[]).unwrap());
+    let last = archive.append(&page(3, 3)).unwrap();
+    assert!(large.length < 200_000);
+    let refused = |raw: &RawRef| stored(dir.path(), raw).unwrap_err().to_string();
+    let said = refused(&large);
+    assert!(said.contains(&format!("{} at {}", large.segment, large.offset)), "{said}");
+    assert!(said.contains("bytes is over the limit"), "{said}");
+    // A place that nothing of that length can be at is not even read.
+    let endless = RawRef { length: u64::MAX / 2, ..first.clone() };
+    assert!(refused(&endless).contains("over the limit"));
+    for raw in [&first, &last] {
+        stored(dir.path(), raw).unwrap();
+    }
+    // What a crash leaves is closed with it, and nothing of it is cut off.
+    let length = fs::metadata(&files(dir.path())[0]).unwrap().len();
+    drop(archive);
+    Archive::open(settings(dir.path()), clock()).unwrap();
+    assert_eq!(Archive::closed(dir.path()).unwrap(), [(last.segment.clone(), length)]);
+    assert!(erase(dir.path(), &large, Ts::from_ms(0)).unwrap(), "and it can be taken out");
+    stored(dir.path(), &last).unwrap();
+}
+
+#[test]
+fn what_is_no_regular_file_is_left_alone() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::create_dir(path("d.warc.gz.open")).unwrap();
+    fs::write(path("outside"), "text").unwrap();
+    std::os::unix::fs::symlink(path("outside"), path("l.warc.gz.open")).unwrap();
+    for name in ["f.warc.gz.open", "f.warc.gz", "g.warc.gz"] {
+        mknodat(CWD, path(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+    // What is somebody else's stays, whatever it is called.
+    let others = ["notes.open", "n.warc.gz.open", "other.gz"];
+    others.iter().for_each(|name| fs::write(path(name), "notes").unwrap());
+    let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+    assert_eq!(Archive::closed(dir.path()).unwrap(), []);
+    assert_eq!(fs::read_to_string(path("outside")).unwrap(), "text");
+    others.iter().for_each(|name| assert_eq!(fs::read(path(name)).unwrap(), b"notes", "{name}"));
+    for segment in ["d", "l", "f", "g"] {
+        let raw = RawRef { segment: format!("{segment}.warc.gz"), offset: 0, length: 10 };
+        assert_eq!(stored(dir.path(), &raw).unwrap_err().code(), "archive_io", "{segment}");
+        assert_eq!(erase(dir.path(), &raw, Ts::from_ms(0)).unwrap_err().code(), "archive_io");
+        let wanted = [(raw.segment, 10)];
+        let to = path("copies");
+        assert_eq!(carry(dir.path(), &to, &wanted).unwrap_err().code(), "archive_io", "{segment}");
+    }
+    let raw = archive.append(&page(1, 1)).unwrap();
+    stored(dir.path(), &raw).unwrap();
+    archive.close().unwrap();
+    let left = files(dir.path()).len();
+    assert_eq!(left, 11, "all of them, the copies' directory, and one segment");
+}
+
+#[test]
+fn what_was_not_committed_is_written_again_after_its_segment_was_lost() {
+    let damages: [fn(&Path); 4] = [
+        |open| fs::remove_file(open).unwrap(),
+        |open| OpenOptions::new().write(true).open(open).unwrap().set_len(7).unwrap(),
+        |open| {
+            fs::remove_file(open).unwrap();
+            fs::write(open, "another").unwrap();
+        },
+        |open| fs::remove_dir_all(open.parent().unwrap()).unwrap(),
+    ];
+    for (n, damage) in damages.into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("archive");
+        let archive = Arc::new(Archive::open(settings(&below), clock()).unwrap());
+        let (committed, uncommitted) = (page(1, 1), page(2, 1));
+        let old = archive.append(&committed).unwrap();
+        let raw = archive.append(&uncommitted).unwrap();
+        let retained = archive.retain(&uncommitted, None);
+        archive.sync().unwrap();
+        damage(&files(&below)[0]);
+        assert!(!archive.has_lost(&raw));
+        archive.sync().unwrap();
+        assert!(archive.has_lost(&raw) && archive.has_lost(&old), "{n}");
+        let again = archive.append_again(uncommitted.id).unwrap().unwrap();
+        archive.sync().unwrap();
+        assert!(!archive.has_lost(&again) && again.segment != raw.segment);
+        // It relies on nothing that is gone.
+        assert_eq!(stored(&below, &again).unwrap().body, uncommitted.body);
+        let losses = archive.take_losses();
+        assert_eq!(losses.iter().map(|loss| &loss.segment).collect::<Vec<_>>(), [&raw.segment]);
+        drop(retained);
+        assert_eq!(archive.append_again(uncommitted.id).unwrap(), None, "it was committed");
+        archive.close().unwrap();
+    }
+}
+
+#[test]
+fn a_segment_that_goes_is_missed_by_whoever_looks_next() {
+    let looks: [fn(&Archive); 4] = [
+        |archive| drop(archive.append(&page(9, 9)).unwrap()),
+        |archive| drop(archive.copy(vec![1], &[2]).unwrap()),
+        |archive| archive.rotate().unwrap(),
+        |archive| archive.close().unwrap(),
+    ];
+    for look in looks {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = Archive::open(settings(dir.path()), clock()).unwrap();
+        let raw = archive.append(&page(1, 1)).unwrap();
+        archive.sync().unwrap();
+        fs::remove_file(&files(dir.path())[0]).unwrap();
+        look(&archive);
+        assert!(archive.has_lost(&raw));
+        let next = archive.append(&page(1, 1)).unwrap();
+        assert_eq!(stored(dir.path(), &next).unwrap().body, page(1, 1).body);
+    }
 }

@@ -1,10 +1,9 @@
 //! `feedmill completions`: what a shell needs to complete our commands.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 use serde_json::json;
 
-use super::{Cli, Context, Failure};
+use super::{Context, Failure};
 
 /// Prints a script that completes commands in a shell
 #[derive(Debug, clap::Args)]
@@ -18,7 +17,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "feedmill", &mut script);
+    clap_complete::generate(args.shell, &mut super::commands(), "feedmill", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     let value = json!({ "shell": args.shell.to_string(), "script": script });
     context.out.emit(&value, |_| script.clone())

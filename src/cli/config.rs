@@ -27,7 +27,8 @@ pub(super) enum Command {
     /// Changes a setting of a running installation, without its file
     ///
     /// It is kept in the database and wins over the file, the environment and flags, until `config
-    /// unset`. Engines take it over within `sources.reload_interval`, or at SIGHUP.
+    /// unset`. Engines take it over within `sources.reload_interval`, or at SIGHUP. Keys that widen
+    /// access, name files or hold URLs with credentials are set in the file only.
     #[command(after_help = "Example:\n  feedmill config set schedule.default_interval 30m")]
     Set {
         /// The key, such as `schedule.default_interval`
@@ -84,7 +85,11 @@ async fn with_kept(context: &Context) -> Result<Loaded, Failure> {
     let store = context.open(config).await?;
     let kept = store.settings().await?;
     store.close().await;
-    Ok(load(&LoadOptions { kept, ..context.load_options() })?)
+    let whole = load(&LoadOptions { kept, ..context.load_options() })?;
+    for warning in whole.warnings.iter().filter(|warning| !loaded.warnings.contains(warning)) {
+        context.out.warn(warning);
+    }
+    Ok(whole)
 }
 
 async fn set(key: &str, value: &str, context: &Context) -> Result<(), Failure> {

@@ -73,6 +73,9 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let shown = demo::run(&options, stop.clone(), |watch| {
         if ticks == 0 {
             context.out.note(&format!("the dashboard is at http://{}/", watch.dashboard));
+            if let Some(link) = watch.login.as_ref().filter(|_| context.out.watched()) {
+                context.out.note(&format!("log in as administrator, for this run: {link}"));
+            }
         }
         let message = format!(
             "{:>6} simulated, {} published; {}",

@@ -11,10 +11,13 @@ use serde_json::json;
 use super::out::{Out, Tone};
 use super::places::{self, Access};
 use super::{Context, Failure, migrate::connect, text};
+use crate::app::{self, pg_limits};
 use crate::clock::Clock;
 use crate::config::{Config, Loaded};
-use crate::db::{DbError, EngineLock, PgDb, migrate};
+use crate::db::{DbError, EngineLock, PgDb, backup, migrate};
 use crate::model::Ts;
+use crate::store::browse::damaged::damaged;
+use crate::store::{DamagedTable, TimesAhead};
 
 /// Checks that everything is in place, and says what to do when it is not
 #[derive(Debug, clap::Args)]
@@ -22,6 +25,11 @@ pub(super) struct Args {}
 
 /// 2025-01-01 and 2100-01-01: outside of these a clock is not set.
 const SANE: std::ops::Range<i64> = 1_735_689_600_000..4_102_444_800_000;
+
+/// What is said of a schema that needs nothing.
+const CURRENT: &str = "current";
+/// Damaged rows that are listed.
+const SHOWN: usize = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -47,7 +55,14 @@ impl Check {
 
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let checks = match context.load() {
-        Ok(loaded) => examine(&loaded, &context.clock).await,
+        Ok(loaded) => {
+            let mut checks = examine(&loaded, &context.clock).await;
+            let is_current = |check: &Check| check.name == "schema" && check.message == CURRENT;
+            if checks.iter().any(is_current) {
+                checks.extend(rows(context).await);
+            }
+            checks
+        }
         Err(failure) => vec![Check::new("configuration", Health::Fail, failure.message)],
     };
     let failed = checks.iter().filter(|check| check.health == Health::Fail).count();
@@ -75,12 +90,13 @@ async fn examine(loaded: &Loaded, clock: &Clock) -> Vec<Check> {
     let config = &loaded.config;
     let mut checks = vec![configuration(loaded), directory("data directory", &config.data_dir)];
     checks.extend(match config.postgres_url() {
-        Some(url) => server(url).await,
+        Some(url) => server(config, url).await,
         None => database(config),
     });
     checks.push(engine(config));
     checks.push(room(config));
     checks.push(directory("archive", &config.archive_dir()));
+    checks.extend(segments(config));
     for name in config.sinks.keys() {
         if let Some(dir) = config.sink_dir(name) {
             checks.push(directory(&format!("sink {name}"), &dir));
@@ -88,6 +104,7 @@ async fn examine(loaded: &Loaded, clock: &Clock) -> Vec<Check> {
     }
     checks.push(contact(config));
     checks.push(time(clock.now()));
+    checks.extend(stored_times(config, clock).await);
     checks
 }
 
@@ -113,9 +130,9 @@ fn directory(name: &str, dir: &Path) -> Check {
     }
 }
 
-async fn server(url: &str) -> Vec<Check> {
+async fn server(config: &Config, url: &str) -> Vec<Check> {
     let looked = async {
-        let db = PgDb::connect(url, None).await?;
+        let db = PgDb::connect_with(url, None, pg_limits(config)).await?;
         let steps = migrate::postgres::status(&db.client().await?).await;
         Ok::<_, DbError>((db.place(), steps))
     };
@@ -133,6 +150,9 @@ async fn server(url: &str) -> Vec<Check> {
 fn database(config: &Config) -> Vec<Check> {
     let path = config.database_path();
     let shown = path.display();
+    if let Err(error) = app::check_file(config) {
+        return vec![Check::new("database", Health::Fail, error.to_string())];
+    }
     if !path.exists() {
         return vec![Check::new("database", Health::Ok, format!("{shown} is made when needed"))];
     }
@@ -144,9 +164,12 @@ fn database(config: &Config) -> Vec<Check> {
         Ok((verdict, steps)) if verdict == "ok" => {
             vec![Check::new("database", Health::Ok, format!("{shown} is sound")), schema(steps)]
         }
-        Ok((verdict, _)) => {
-            let message = format!("{shown} is damaged ({verdict}): restore it from a backup");
-            vec![Check::new("database", Health::Fail, message)]
+        Ok((message, _)) => {
+            let error = DbError::Damaged { path: shown.to_string(), message };
+            vec![Check::new("database", Health::Fail, error.to_string())]
+        }
+        Err(error @ DbError::Damaged { .. }) => {
+            vec![Check::new("database", Health::Fail, error.to_string())]
         }
         Err(error) => {
             let message = format!("{error}; is it a database of feedmill, and may you read it?");
@@ -155,13 +178,77 @@ fn database(config: &Config) -> Vec<Check> {
     }
 }
 
+/// Whether the segments that responses refer to are there. Those of a shared database may be on other
+/// machines, and those of a bucket there.
+fn segments(config: &Config) -> Option<Check> {
+    let path = config.database_path();
+    if config.postgres_url().is_some() || !config.archive.url.is_empty() || !path.exists() {
+        return None;
+    }
+    let (dir, wanted) = (config.archive_dir(), backup::segments(&path).ok()?);
+    let length = |name: &str| {
+        let names = [name.to_owned(), format!("{name}.open")];
+        let found = names.iter().filter_map(|name| dir.join(name).symlink_metadata().ok());
+        found.filter(std::fs::Metadata::is_file).map(|about| about.len()).max()
+    };
+    let total = wanted.len() as u64;
+    let is_gone = |(name, end): &(String, u64)| length(name).is_none_or(|length| length < *end);
+    let gone: Vec<String> = wanted.into_iter().filter(is_gone).map(|(name, _)| name).collect();
+    let (health, message) = match gone.first() {
+        None => (Health::Ok, format!("{} that responses refer to", text::count(total, "segment"))),
+        Some(first) => {
+            let n = text::count(gone.len() as u64, "segment");
+            let message = format!(
+                "{n} missing or cut short, the first: {first}; `feedmill raw verify` lists the responses that are lost"
+            );
+            (Health::Warn, message)
+        }
+    };
+    Some(Check::new("segments", health, message))
+}
+
 fn schema(steps: Result<Vec<migrate::Step>, DbError>) -> Check {
     let (health, message) = match steps {
-        Ok(steps) if steps.iter().all(|step| step.applied) => (Health::Ok, "current".to_owned()),
+        Ok(steps) if steps.iter().all(|step| step.applied) => (Health::Ok, CURRENT.to_owned()),
         Ok(_) => (Health::Warn, "steps are missing: `feedmill migrate up` takes them".to_owned()),
         Err(error) => (Health::Fail, error.to_string()),
     };
     Check::new("schema", health, message)
+}
+
+/// Reads every row that carries a document, and lists those that are damaged.
+async fn rows(context: &Context) -> Vec<Check> {
+    let looked = async {
+        let store = context.store().await?;
+        Ok::<_, Failure>(damaged(&*store, SHOWN).await?)
+    };
+    let (found, count) = match looked.await {
+        Ok(found) => found,
+        Err(failure) => return vec![Check::new("rows", Health::Fail, failure.message)],
+    };
+    if count == 0 {
+        return vec![Check::new("rows", Health::Ok, "all checksums match")];
+    }
+    let health = |table| match table {
+        DamagedTable::Article | DamagedTable::Entry | DamagedTable::Source | DamagedTable::Task => {
+            Health::Fail
+        }
+        // They are not in the archive. What they are about can be read and is delivered without them.
+        DamagedTable::Event | DamagedTable::Revision | DamagedTable::Fetch => Health::Warn,
+    };
+    let worst = match found.iter().any(|row| health(row.table) == Health::Fail) {
+        true => Health::Fail,
+        false => Health::Warn,
+    };
+    let message = format!(
+        "{}: `feedmill replay` restores articles and entries from the archive, and sinks get them then; \
+         sources and tasks come back with a backup (`feedmill restore`); events, past revisions and fetches \
+         cannot be restored",
+        text::count(count, "damaged row")
+    );
+    let each =
+        found.iter().map(|row| Check::new("damaged row", health(row.table), row.to_string()));
+    std::iter::once(Check::new("rows", worst, message)).chain(each).collect()
 }
 
 fn engine(config: &Config) -> Check {
@@ -198,6 +285,26 @@ fn contact(config: &Config) -> Check {
         return Check::new("contact", Health::Warn, message);
     }
     Check::new("contact", Health::Ok, format!("publishers see {}", config.user_agent()))
+}
+
+/// Whether stored times lie too far ahead, as after a clock fault. Of a store that is not there, or cannot
+/// be opened, other checks tell.
+async fn stored_times(config: &Config, clock: &Clock) -> Option<Check> {
+    if config.postgres_url().is_none() && !config.database_path().exists() {
+        return None;
+    }
+    let found = app::look_for_times_ahead(config, clock).await.ok()?;
+    let TimesAhead { tasks, hosts, robots, feeds, sinks, .. } = found;
+    if !found.is_some() {
+        let message = "no task, pause or lease lies too far ahead";
+        return Some(Check::new("stored times", Health::Ok, message));
+    }
+    let message = format!(
+        "{tasks} tasks, {hosts} hosts, {robots} robots.txt copies, {feeds} feeds and {sinks} sinks \
+         have times too far ahead, as after a clock fault: a running engine plans them again within \
+         10 minutes, `feedmill run` at its start"
+    );
+    Some(Check::new("stored times", Health::Warn, message))
 }
 
 fn time(now: Ts) -> Check {
@@ -248,6 +355,30 @@ mod tests {
             assert_eq!(health(&checks, name), Health::Fail, "{name}");
         }
         assert_eq!(health(&checks, "data directory"), Health::Ok);
+    }
+
+    #[test]
+    fn a_segment_that_is_gone_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = fresh(dir.path()).config;
+        assert!(segments(&config).is_none(), "there is no database yet");
+        std::fs::create_dir_all(config.archive_dir()).unwrap();
+        drop(crate::db::Db::open(&config.database_path()).unwrap());
+        let conn = crate::db::Connection::open(config.database_path()).unwrap();
+        let sql =
+            "INSERT INTO fetch(id, task_id, at, url, code, bytes, elapsed_ms, segment, \"offset\",
+            length) VALUES(x'01', 0, 0, '', 0, 0, 0, 'a.warc.gz', 2, 3)";
+        conn.execute(sql, []).unwrap();
+        let told = || segments(&config).unwrap();
+        assert_eq!(told().health, Health::Warn);
+        for (name, health) in [("a.warc.gz.open", Health::Ok), ("a.warc.gz", Health::Warn)] {
+            let path = config.archive_dir().join(name);
+            let text = if health == Health::Ok { "12345" } else { "1234" };
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(told().health, health, "{name}");
+            std::fs::remove_file(path).unwrap();
+        }
+        assert!(told().message.contains("a.warc.gz"), "{:?}", told());
     }
 
     #[test]

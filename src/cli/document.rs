@@ -36,10 +36,15 @@ impl Document {
 
 /// The bytes of a file, or of standard input for `-`.
 pub(super) fn local(input: &str) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
+    local_up_to(input, usize::MAX - 1)
+}
+
+/// The same, and no more than one byte above a limit: the caller refuses what is larger.
+pub(super) fn local_up_to(input: &str, limit: usize) -> Result<Vec<u8>, Failure> {
+    let (mut body, most) = (Vec::new(), limit as u64 + 1);
     let read = match input {
-        "-" => std::io::stdin().lock().read_to_end(&mut body),
-        path => File::open(path).and_then(|mut file| file.read_to_end(&mut body)),
+        "-" => std::io::stdin().lock().take(most).read_to_end(&mut body),
+        path => File::open(path).and_then(|file| file.take(most).read_to_end(&mut body)),
     };
     read.map_err(|error| Failure::failed("input", format!("cannot read {input}: {error}")))?;
     Ok(body)

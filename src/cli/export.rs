@@ -7,9 +7,13 @@ use clap::ValueEnum;
 use super::article::{Since, window};
 use super::meter::Line;
 use super::{Context, Failure, text};
-use crate::app::export::{self, Format, Selection};
+use crate::app::export::{self, Form, Format, Selection};
 use crate::app::{self, raw};
-use crate::store::FetchFilter;
+use crate::config::FileMode;
+use crate::store::{DamagedRow, FetchFilter};
+
+/// Damaged articles that are told in full.
+const SHOWN: usize = 20;
 
 /// Writes articles to one file: NDJSON, CSV, Parquet, SQLite, or what was served as WARC
 #[derive(Debug, clap::Args)]
@@ -34,6 +38,12 @@ pub(super) struct Args {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Permissions of the file, such as 0644 where everybody may read it
+    #[arg(long, value_name = "MODE", default_value_t)]
+    mode: FileMode,
+    /// Writes cells of a table as they are, also those that spreadsheets take for formulas
+    #[arg(long)]
+    raw_cells: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -88,7 +98,8 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
             let mut watch = |n| line.tell(format!("{} written", text::count(n, "response")));
             let (agent, reader) = (config.user_agent(), app::reader(&config)?);
             let by = (agent.as_str(), now);
-            let done = raw::export(&*store, &reader, filter, by, &args.out, &mut watch).await?;
+            let out = (args.out.as_path(), args.mode.bits());
+            let done = raw::export(&*store, &reader, filter, by, out, &mut watch).await?;
             line.clear();
             let count = text::count(done.records, "response");
             let bytes = text::bytes(done.bytes);
@@ -98,10 +109,30 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let source = source.map(|source| source.uuid);
     let selection = Selection { source, since, until };
     let mut watch = |n| line.tell(format!("{} written", text::count(n, "article")));
-    let done = export::export(&*store, selection, format, &args.out, &mut watch)
+    let form = Form { format, mode: args.mode.bits(), raw_cells: args.raw_cells };
+    let done = export::export(&*store, selection, form, &args.out, &mut watch)
         .await
         .map_err(|error| Failure::failed(error.code(), error.to_string()))?;
     line.clear();
     let (count, bytes) = (text::count(done.articles, "article"), text::bytes(done.bytes));
-    context.out.done(&done, &format!("wrote {count} to {file} ({bytes})"))
+    context.out.done(&done, &format!("wrote {count} to {file} ({bytes})"))?;
+    skipped(&done.damaged)
+}
+
+/// Fails when articles could not be written because their rows are damaged.
+fn skipped(damaged: &[DamagedRow]) -> Result<(), Failure> {
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    let count = text::count(damaged.len() as u64, "damaged article");
+    let mut message = format!(
+        "skipped {count}: `feedmill replay` restores them from the archive, then export again"
+    );
+    for row in damaged.iter().take(SHOWN) {
+        message.push_str(&format!("\n{}", text::one_line(&row.to_string())));
+    }
+    if let Some(more @ 1..) = damaged.len().checked_sub(SHOWN) {
+        message.push_str(&format!("\nand {} more, which --json lists", text::number(more as u64)));
+    }
+    Err(Failure::failed("damaged_rows", message))
 }

@@ -6,6 +6,7 @@ use crate::api::ApiError;
 use crate::app::carry::CarryError;
 use crate::app::edit::EditError;
 use crate::app::raw::RawError;
+use crate::app::rebuild::RebuildError;
 use crate::app::{AppError, ReloadError};
 use crate::archive::ArchiveError;
 use crate::config::ConfigError;
@@ -66,6 +67,12 @@ impl From<CarryError> for Failure {
     }
 }
 
+impl From<RebuildError> for Failure {
+    fn from(error: RebuildError) -> Self {
+        Self::failed(error.code(), error.to_string())
+    }
+}
+
 impl From<ArchiveError> for Failure {
     fn from(error: ArchiveError) -> Self {
         Self::failed(error.code(), error.to_string())
@@ -108,6 +115,7 @@ impl From<ReloadError> for Failure {
         match error {
             ReloadError::Config(error) => error.into(),
             ReloadError::Db(error) => error.into(),
+            ReloadError::FileOnly(_) => Self::usage("file_only", error.to_string()),
             ReloadError::Waits(_) => Self::usage("not_at_run_time", error.to_string()),
             ReloadError::Unusable(message) => Self::failed("config", message),
         }
@@ -160,7 +168,8 @@ mod tests {
             (vec!["feedmill", "source", "add"], "were not provided: <URL>..."),
             (vec!["feedmill", "run", "--lanes", "fast"], "one of poll, page, media"),
         ] {
-            let error = <super::super::Cli as clap::Parser>::try_parse_from(args).unwrap_err();
+            let args: Vec<_> = args.into_iter().map(Into::into).collect();
+            let error = super::super::read(&args).unwrap_err();
             let failure = Failure::from(error);
             assert_eq!((failure.code, failure.exit), ("usage", 2));
             assert!(failure.message.contains(words), "{failure}");

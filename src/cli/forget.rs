@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::meter::Line;
-use super::out::{Out, Tone};
+use super::out::{Out, Shown, Tone};
 use super::{Context, Failure, text};
 use crate::app::forget::{self, Bytes, ForgetError};
 use crate::model::{Scope, Takedown};
@@ -157,21 +157,21 @@ fn table(all: &[Takedown], waiting: usize, out: &Out) -> String {
         let state = match (one.lifted_at, one.done_at) {
             (Some(at), _) => {
                 let by = one.lifted_by.as_deref().unwrap_or_default();
-                out.paint(Tone::Careful, &format!("lifted {at} by {by}"))
+                Shown::painted(Tone::Careful, &format!("lifted {at} by {by}"))
             }
-            (None, Some(_)) => out.paint(Tone::Good, "refused"),
-            (None, None) => out.paint(Tone::Bad, "unfinished"),
+            (None, Some(_)) => Shown::painted(Tone::Good, "refused"),
+            (None, None) => Shown::painted(Tone::Bad, "unfinished"),
         };
         [
-            one.at.to_string(),
-            one.scope.to_string(),
-            one.name.clone(),
+            one.at.to_string().into(),
+            one.scope.to_string().into(),
+            Shown::from(&one.name),
             state,
-            one.articles.to_string(),
-            one.entries.to_string(),
-            one.records.to_string(),
-            one.by.clone(),
-            one.why.clone(),
+            one.articles.to_string().into(),
+            one.entries.to_string().into(),
+            one.records.to_string().into(),
+            Shown::from(&one.by),
+            Shown::from(&one.why),
         ]
     });
     let head = ["at", "scope", "what", "state", "articles", "entries", "records", "by", "why"];

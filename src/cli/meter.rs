@@ -32,7 +32,8 @@ impl Line {
     pub(super) fn tell(&mut self, told: String) {
         let now = Instant::now();
         if !self.bar.is_hidden() {
-            self.bar.set_message(told);
+            let escaped = text::plain(&told);
+            self.bar.set_message(if escaped == told { told } else { escaped });
             self.bar.tick();
         } else if self.last.is_none_or(|last| now.duration_since(last) >= PAUSE) {
             self.out.note(&told);

@@ -7,8 +7,9 @@ use rusqlite::OpenFlags;
 use serde_json::json;
 
 use super::{Context, Failure, text};
+use crate::app::{self, AppError, pg_limits};
 use crate::config::Config;
-use crate::db::{Connection, DbError, EngineLock, PgDb, backup, migrate};
+use crate::db::{Connection, DbError, PgDb, backup, migrate};
 
 /// Shows and takes the steps of the database's schema
 #[derive(Debug, Subcommand)]
@@ -39,9 +40,11 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
 
 async fn up(config: &Config) -> Result<Vec<&'static str>, Failure> {
     if let Some(url) = config.postgres_url() {
-        let db = PgDb::connect(url, None).await?;
-        return Ok(migrate::postgres::up(&mut db.client().await?).await?);
+        let db = PgDb::connect_with(url, None, pg_limits(config)).await?;
+        app::check_shared(config, &db).await?;
+        return Ok(migrate::postgres::up(&mut db.maintenance().await?).await?);
     }
+    app::check_file(config)?;
     let path = config.database_path();
     let dir = path.parent().unwrap_or(&config.data_dir);
     fs::create_dir_all(dir).map_err(|error| {
@@ -62,18 +65,28 @@ fn told_up(taken: &[&str], context: &Context) -> Result<(), Failure> {
 }
 
 async fn down(config: &Config, steps: usize, yes: bool, context: &Context) -> Result<(), Failure> {
-    if config.postgres_url().is_none() && EngineLock::is_held(&config.database_path()) {
-        let message = "an engine runs on this database: stop it first";
-        return Err(Failure::failed("engine_running", message));
-    }
     let what = format!("Take back {} and lose what they hold", text::count(steps as u64, "step"));
-    context.out.confirm(yes, &what)?;
+    // Held until the end: an engine that starts meanwhile is told to wait.
     let taken = match config.postgres_url() {
         Some(url) => {
-            let db = PgDb::connect(url, None).await?;
-            migrate::postgres::down(&mut db.client().await?, steps).await?
+            let db = PgDb::connect_with(url, None, pg_limits(config)).await?;
+            let alone = db.alone().await?.map_err(|in_use| in_use_failure(&in_use))?;
+            context.out.confirm(yes, &what)?;
+            let taken = migrate::postgres::down(&mut db.maintenance().await?, steps).await;
+            alone.release().await;
+            taken?
         }
-        None => migrate::down(&mut connect(config, OpenFlags::empty())?, steps)?,
+        None => {
+            // What is not there is told before a lock is made beside it.
+            let mut conn = connect(config, OpenFlags::empty())?;
+            let _alone = match app::lock_alone(&config.database_path()) {
+                Ok(alone) => alone,
+                Err(app::AloneError::InUse(message)) => return Err(in_use_failure(&message)),
+                Err(app::AloneError::Lock(error)) => return Err(AppError::from(error).into()),
+            };
+            context.out.confirm(yes, &what)?;
+            migrate::down(&mut conn, steps)?
+        }
     };
     let told = match taken.as_slice() {
         [] => "there is no step to take back".to_owned(),
@@ -82,9 +95,13 @@ async fn down(config: &Config, steps: usize, yes: bool, context: &Context) -> Re
     context.out.done(&json!({ "taken_back": taken }), &told)
 }
 
+fn in_use_failure(message: &dyn std::fmt::Display) -> Failure {
+    Failure::failed("engine_running", message.to_string())
+}
+
 pub(super) async fn status(config: &Config) -> Result<Vec<migrate::Step>, DbError> {
     if let Some(url) = config.postgres_url() {
-        let db = PgDb::connect(url, None).await?;
+        let db = PgDb::connect_with(url, None, pg_limits(config)).await?;
         return migrate::postgres::status(&db.client().await?).await;
     }
     if config.database_path().exists() {
@@ -109,10 +126,8 @@ pub(super) fn connect(config: &Config, more: OpenFlags) -> Result<Connection, Db
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let opened = Connection::open_with_flags(&path, flags).and_then(|conn| {
         conn.busy_timeout(std::time::Duration::from_secs(5))?;
+        conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
         Ok(conn)
     });
-    opened.map_err(|error| DbError::Open {
-        path: path.display().to_string(),
-        message: error.to_string(),
-    })
+    opened.map_err(|error| DbError::opening(&path, error))
 }

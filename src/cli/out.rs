@@ -1,13 +1,16 @@
 //! Everything that a command prints goes through here: results to standard output as text or JSON,
 //! the rest to standard error.
 //!
-//! Text from the web never reaches the terminal with its control characters. A reader that closes
+//! Text from the web never reaches the terminal with its control characters, nor with those that change
+//! the direction of writing: what a command did not make harmless is made so here. A reader that closes
 //! the pipe has what it wanted: that is no failure.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use comfy_table::{Attribute, Cell, Table, presets};
+use comfy_table::{Attribute, Cell, Color, Table, presets};
+use feedmill_formats::terminal;
 use serde::Serialize;
 use serde_json::json;
 
@@ -19,7 +22,31 @@ use super::text;
 pub(super) struct Out {
     json: bool,
     quiet: bool,
-    colors: bool,
+    colors: Colors,
+}
+
+/// Where colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Colors {
+    Never,
+    OnTerminals,
+    Always,
+}
+
+impl Colors {
+    /// As the flag says, then as the environment does: `NO_COLOR`, `CLICOLOR_FORCE`.
+    fn wanted(no_color: bool) -> Self {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        match (no_color || is_set("NO_COLOR"), is_set("CLICOLOR_FORCE")) {
+            (true, _) => Self::Never,
+            (false, true) => Self::Always,
+            (false, false) => Self::OnTerminals,
+        }
+    }
+
+    fn on(self, stream: &impl IsTerminal) -> bool {
+        self == Self::Always || (self == Self::OnTerminals && stream.is_terminal())
+    }
 }
 
 /// What a word stands for, told by its colour where there are colours.
@@ -30,19 +57,58 @@ pub(super) enum Tone {
     Bad,
 }
 
+impl Tone {
+    /// The colour in text, and in a table.
+    const fn color(self) -> (u8, Color) {
+        match self {
+            Self::Good => (32, Color::Green),
+            Self::Careful => (33, Color::Yellow),
+            Self::Bad => (31, Color::Red),
+        }
+    }
+}
+
+/// A cell of a table: text that is made harmless, and its colour. The colour is put around it last, so
+/// that nothing in the text can pass for one.
+pub(super) struct Shown {
+    text: String,
+    tone: Option<Tone>,
+}
+
+impl Shown {
+    pub(super) fn painted(tone: Tone, word: &str) -> Self {
+        Self { text: text::one_line(word), tone: Some(tone) }
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Shown {
+    fn from(text: T) -> Self {
+        Self { text: text::one_line(text.as_ref()), tone: None }
+    }
+}
+
+impl From<Shown> for Cell {
+    fn from(shown: Shown) -> Self {
+        let cell = Self::new(shown.text);
+        match shown.tone {
+            Some(tone) => cell.fg(tone.color().1),
+            None => cell,
+        }
+    }
+}
+
 impl Out {
     pub(super) fn new(json: bool, quiet: bool, no_color: bool) -> Self {
-        let wanted = !no_color && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { json, quiet, colors: wanted }
+        Self { json, quiet, colors: Colors::wanted(no_color) }
     }
 
     fn color(&self) -> bool {
-        self.colors && io::stdout().is_terminal()
+        self.colors.on(&io::stdout())
     }
 
     /// Whether log lines may have colours.
     pub(super) fn log_color(&self) -> bool {
-        self.colors && io::stderr().is_terminal()
+        self.colors.on(&io::stderr())
     }
 
     /// Whether somebody is there to be asked or to watch.
@@ -62,10 +128,12 @@ impl Out {
         human: impl FnOnce(&Self) -> String,
     ) -> Result<(), Failure> {
         if !self.json {
-            return print(&human(self));
+            return print(&self.shown(&human(self)));
         }
         let text = serde_json::to_string_pretty(value);
-        print(&text.map_err(|error| Failure::failed("json", error.to_string()))?)
+        print(&terminal::escaped(
+            &text.map_err(|error| Failure::failed("json", error.to_string()))?,
+        ))
     }
 
     /// Writes bytes as they are; a terminal gets no control characters.
@@ -73,7 +141,7 @@ impl Out {
         let mut stdout = io::stdout().lock();
         if stdout.is_terminal() {
             drop(stdout);
-            return print(&text::plain(&String::from_utf8_lossy(bytes)));
+            return print(&terminal::escaped(&String::from_utf8_lossy(bytes)));
         }
         written(stdout.write_all(bytes).and_then(|()| stdout.flush())).map(drop)
     }
@@ -83,7 +151,8 @@ impl Out {
         let mut text = String::new();
         for value in values {
             let line = serde_json::to_string(value);
-            text.push_str(&line.map_err(|error| Failure::failed("json", error.to_string()))?);
+            let line = line.map_err(|error| Failure::failed("json", error.to_string()))?;
+            text.push_str(&terminal::escaped(&line));
             text.push('\n');
         }
         if text.is_empty() { Ok(true) } else { put(&text) }
@@ -127,7 +196,7 @@ impl Out {
             return None;
         }
         let mut stderr = io::stderr().lock();
-        write!(stderr, "{question} ").and_then(|()| stderr.flush()).ok()?;
+        write!(stderr, "{} ", terminal::escaped(question)).and_then(|()| stderr.flush()).ok()?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).ok()?;
         Some(answer.trim().to_owned())
@@ -149,7 +218,11 @@ impl Out {
     }
 
     /// Columns without borders, under a bold head; long cells are never cut.
-    pub(super) fn table<const N: usize>(&self, head: [&str; N], rows: Vec<[String; N]>) -> String {
+    pub(super) fn table<const N: usize>(
+        &self,
+        head: [&str; N],
+        rows: Vec<[impl Into<Shown>; N]>,
+    ) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         if self.color() {
@@ -158,21 +231,25 @@ impl Out {
             table.force_no_tty();
         }
         table.set_header(head.map(|name| Cell::new(name).add_attribute(Attribute::Bold)));
-        table.add_rows(rows.into_iter().map(|row| row.map(|cell| text::one_line(&cell))));
+        table.add_rows(rows.into_iter().map(|row| row.map(|cell| Cell::from(cell.into()))));
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
         table.trim_fmt()
     }
 
-    /// A word in the colour of its meaning.
+    /// What a command made of a result, without what only the web can have put there.
+    fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.color() {
+            true => terminal::escaped_but_colors(text).into(),
+            false => terminal::escaped(text),
+        }
+    }
+
+    /// A word in the colour of its meaning; for a cell of a table there is [`Shown::painted`].
     pub(super) fn paint(&self, tone: Tone, word: &str) -> String {
-        let color = match tone {
-            Tone::Good => 32,
-            Tone::Careful => 33,
-            Tone::Bad => 31,
-        };
-        if self.color() { format!("\x1b[{color}m{word}\x1b[0m") } else { word.to_owned() }
+        let (color, word) = (tone.color().0, text::plain(word));
+        if self.color() { format!("\x1b[{color}m{word}\x1b[0m") } else { word }
     }
 }
 
@@ -197,7 +274,7 @@ fn written(done: io::Result<()>) -> Result<bool, Failure> {
 
 fn say(message: &str) {
     // There is nowhere left to tell that standard error is gone.
-    drop(writeln!(io::stderr().lock(), "{message}"));
+    drop(writeln!(io::stderr().lock(), "{}", terminal::escaped(message)));
 }
 
 #[cfg(test)]
@@ -207,10 +284,24 @@ mod tests {
     #[test]
     fn a_table_is_plain_without_a_terminal() {
         let out = Out::new(false, false, true);
-        let rows = vec![["a".into(), "1".into()], ["long name".into(), "two\nlines\x1b[2J".into()]];
+        let rows = vec![["a", "1"], ["long name", "two\nlines\x1b[2J\u{202e}"]];
         let table = out.table(["name", "value"], rows);
-        assert_eq!(table, "name       value\na          1\nlong name  two lines\u{fffd}[2J");
+        assert_eq!(table, "name       value\na          1\nlong name  two lines\\u001b[2J\\u202e");
         assert_eq!(out.paint(Tone::Bad, "fail"), "fail");
+    }
+
+    #[test]
+    fn a_table_colours_our_words_and_no_others() {
+        let out = Out { json: false, quiet: false, colors: Colors::Always };
+        let hostile = "\x1b[32mok\x1b[0m";
+        let rows = vec![[Shown::painted(Tone::Bad, "held\x1b[2J up"), hostile.into()]];
+        let table = out.shown(&out.table(["state", "error"], rows)).into_owned();
+        let (head, row) = table.split_once('\n').unwrap();
+        assert!(head.starts_with("\x1b[1mstate ") && head.ends_with("\x1b[0m"), "{head:?}");
+        let state = "\x1b[38;5;9mheld\\u001b[2J up  \x1b[39m";
+        assert_eq!(row, format!("{state}\\u001b[32mok\\u001b[0m"));
+        let word = out.paint(Tone::Good, "o\x1b[2Jk");
+        assert_eq!(out.shown(&word), "\x1b[32mo\\u001b[2Jk\x1b[0m");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::meter::Line;
 use super::{Context, Failure, select, text};
 use crate::app::{self, keep, raw};
 use crate::archive::{Stored, Why};
-use crate::config::Level;
+use crate::config::{FileMode, Level};
 use crate::model::{FetchId, FetchRecord};
 use crate::store::{FetchFilter, Store};
 
@@ -69,6 +69,9 @@ pub(super) struct Export {
     /// The file to write
     #[arg(long, value_name = "FILE.warc.gz")]
     out: PathBuf,
+    /// Permissions of the file, such as 0644 where everybody may read it
+    #[arg(long, value_name = "MODE", default_value_t)]
+    mode: FileMode,
 }
 
 /// Reads every record and compares it with its digest and with the index
@@ -167,7 +170,7 @@ fn not_kept(fetch: &FetchRecord) -> Failure {
         None => Failure::failed("no_answer", format!("fetch {id} of {at} was not answered")),
         Some(_) => {
             let message = format!(
-                "the bytes of fetch {id} of {at} are no longer kept: retention.raw_age says how long"
+                "the bytes of fetch {id} of {at} are no longer kept: they are older than retention.raw_age, over retention.raw_size, or were lost with their archive segment"
             );
             Failure::failed("no_longer_kept", message)
         }
@@ -208,7 +211,8 @@ async fn export(args: &Export, context: &Context) -> Result<(), Failure> {
     let mut watch = |records| line.tell(format!("{} written", text::count(records, "response")));
     let by = (config.user_agent(), now);
     let reader = app::reader(&config)?;
-    let done = raw::export(&*store, &reader, filter, (&by.0, by.1), &args.out, &mut watch).await?;
+    let out = (args.out.as_path(), args.mode.bits());
+    let done = raw::export(&*store, &reader, filter, (&by.0, by.1), out, &mut watch).await?;
     line.clear();
     let gone = match done.gone {
         0 => String::new(),

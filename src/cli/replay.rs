@@ -198,17 +198,20 @@ fn told_of(report: &Report, out: &Out) -> String {
             text::number(tally.new),
             text::number(tally.changed),
             text::number(tally.lost),
+            text::number(tally.restored),
         ]
     });
     let rows = rows.into_iter().chain(changes.fields.iter().map(|(name, fields)| {
         let name = format!("  {name}");
-        [name, text::number(fields.gained), text::number(fields.changed), text::number(fields.lost)]
+        let [gained, changed, lost] =
+            [fields.gained, fields.changed, fields.lost].map(text::number);
+        [name, gained, changed, lost, String::new()]
     }));
     let loss = match changes.loss() {
         loss if loss > 0.0 => format!("; {:.1} % worse", loss * 100.0),
         _ => String::new(),
     };
-    let table = out.table(["what", "new", "changed", "lost"], rows.collect());
+    let table = out.table(["what", "new", "changed", "lost", "restored"], rows.collect());
     format!("{}{loss}\n\n{table}", head(report))
 }
 

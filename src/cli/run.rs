@@ -77,11 +77,21 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         true => Some(engine.listen(&loaded.config, &progress, &stop).await?),
         false => None,
     };
+    let is_alone = !args.has(Role::Fetch) && !args.has(Role::Sink);
+    let (mut present, ending) = (None, app::Ending::new(stop.clone()));
+    if is_alone && api.is_some() {
+        present = Some(app::be_present(&config, &context.clock, &ending).await?);
+    }
     if let Some(api) = &api {
         context.out.note(&format!("the dashboard and the API are at http://{}/", api.address()));
+        show_login(api, context);
     }
-    if !args.has(Role::Fetch) && !args.has(Role::Sink) {
-        return engine.serve(api, stop).await;
+    if is_alone {
+        engine.serve(api, stop).await?;
+        if let Some(present) = present {
+            present.end().await;
+        }
+        return Ok(ending.result()?);
     }
     let options = RunOptions { mode: Mode::Forever, lanes };
     let working = engine.run_beside(&config, options, progress, stop.clone());
@@ -98,6 +108,13 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     };
     let (snapshot, ()) = tokio::join!(working, serving);
     report(&snapshot?, &config, context)
+}
+
+/// Shows the login link, on a terminal only: whatever reads our output elsewhere may be a log.
+fn show_login(api: &Listening, context: &Context) {
+    if let Some(link) = context.out.watched().then(|| api.login_link()).flatten() {
+        context.out.note(&format!("log in as administrator, for this run: {link}"));
+    }
 }
 
 /// Tells what was done, beside standard output when that is a sink's.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::out::{Out, Tone};
+use super::out::{Out, Shown, Tone};
 use super::{Context, Failure, text};
 use crate::app::sinks::{self, SinkStanding, SinkState};
 use crate::app::{self, deliver};
@@ -151,13 +151,13 @@ fn table(sinks: &[SinkStanding], out: &Out) -> String {
     let rows = sinks.iter().map(|sink| {
         let (tone, state) = state(sink);
         [
-            sink.row.name.clone(),
-            sink.kind.unwrap_or("-").to_owned(),
-            out.paint(tone, state),
-            sink.row.delivered.to_string(),
-            behind(sink),
-            sink.row.dead_letters.to_string(),
-            text::one_line(sink.row.last_error.as_deref().unwrap_or("")),
+            Shown::from(&sink.row.name),
+            sink.kind.unwrap_or("-").into(),
+            Shown::painted(tone, state),
+            sink.row.delivered.to_string().into(),
+            behind(sink).into(),
+            sink.row.dead_letters.to_string().into(),
+            sink.row.last_error.as_deref().unwrap_or("").into(),
         ]
     });
     let head = ["sink", "kind", "state", "delivered", "behind", "dead letters", "error"];

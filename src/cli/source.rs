@@ -6,6 +6,7 @@ mod candidates;
 mod diff;
 mod errors;
 mod lists;
+mod pace;
 mod rehearse;
 mod selectors;
 mod set;
@@ -21,8 +22,8 @@ use super::{Context, Failure, text};
 use crate::app::edit;
 use crate::config::{Config, Span};
 use crate::fetch::Guard;
-use crate::model::{Kind, NewSource, PollPolicy, Polling, RefetchPolicy, Source, SourceChange};
-use crate::sources::{Wanted, check_polling, specify};
+use crate::model::{Kind, NewSource, PollPolicy, Polling, RefetchPolicy, Source};
+use crate::sources::{Wanted, specify};
 
 /// Adds, shows and changes the publishers that are followed
 #[derive(Debug, Subcommand)]
@@ -36,14 +37,7 @@ pub(super) enum Command {
         #[command(flatten)]
         flags: access::Flags,
     },
-    /// Replaces how a source is polled, and whether its pages are asked for again. Without flags, as
-    /// `schedule` and `refetch` say
-    Pace {
-        /// The source's name or id
-        name: String,
-        #[command(flatten)]
-        flags: Polls,
-    },
+    Pace(Box<pace::Args>),
     /// Replaces where the parts of a source's articles stand. Without flags, wherever they are found
     ///
     /// `source test` shows what selectors gain and lose before they are kept.
@@ -140,6 +134,11 @@ pub(super) struct Polls {
 }
 
 impl Polls {
+    /// Whether nothing is to be changed.
+    fn says_nothing(&self) -> bool {
+        self.polling() == Polling::default() && self.refetch.is_none()
+    }
+
     fn polling(&self) -> Polling {
         Polling {
             interval: self.interval.map(Span::duration),
@@ -206,7 +205,7 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         Command::Add(args) => add::run(args, context).await,
         Command::Set(args) => set::run(args, context).await,
         Command::Access { name, flags } => access::run(name, flags, context).await,
-        Command::Pace { name, flags } => pace(name, flags, context).await,
+        Command::Pace(args) => pace::run(args, context).await,
         Command::Selectors { name, flags } => selectors::run(name, flags, context).await,
         Command::Test(args) => test::run(args, context).await,
         Command::List(args) => show::list(args, context).await,
@@ -220,7 +219,9 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         Command::Errors { name, limit } => errors::run(name, *limit, context).await,
         Command::Remove { name, articles, yes } => remove(name, *articles, *yes, context).await,
         Command::Enable { name } => {
-            let source = context.store().await?.set_enabled(name, None).await?;
+            let (store, now) = (context.store().await?, context.clock.now());
+            let min_interval = context.load()?.config.schedule.min_interval.duration();
+            let source = edit::enable(&*store, name, now, min_interval).await?;
             context.out.done(&source, &format!("{} is followed", source.spec.name))
         }
         Command::Disable { name, reason } => {
@@ -235,32 +236,13 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
     }
 }
 
-async fn pace(name: &str, flags: &Polls, context: &Context) -> Result<(), Failure> {
-    let polling = flags.polling();
-    check_polling(&polling)?;
-    let change = SourceChange::Pace(polling, flags.refetch);
-    let source = context.store().await?.respecify(name, change).await?;
-    let mut how = match (flags.interval, flags.policy) {
-        (Some(interval), _) => format!("every {interval}"),
-        (None, Some(policy)) => format!("by {policy}"),
-        (None, None) => "as schedule.policy says".to_owned(),
-    };
-    for (limit, span) in [("at least", flags.min_interval), ("at most", flags.max_interval)] {
-        how.extend(span.map(|span| format!(", {limit} {span} apart")));
-    }
-    let least = context.load()?.config.schedule.min_interval;
-    if flags.interval.is_some_and(|interval| interval < least) {
-        how.push_str(&format!(", held to {least} by schedule.min_interval"));
-    }
-    how.extend(flags.refetch.map(|policy| format!("; its pages are asked for again: {policy}")));
-    context.out.done(&source, &format!("{} is polled {how}", source.spec.name))
-}
-
 /// What is to be followed. Said before anything is opened, so that a mistake leaves nothing behind.
 fn spec(args: &Add, config: &Config) -> Result<NewSource, Failure> {
     let guard = Guard::new(&config.fetch);
     let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
-    Ok(specify(&args.wanted()?, permit)?)
+    let spec = specify(&args.wanted()?, permit)?;
+    edit::check_proxy(&guard, &spec.access)?;
+    Ok(spec)
 }
 
 fn channels(source: &Source) -> String {

@@ -17,6 +17,8 @@ use crate::model::{Kind, NewTask, Source};
 
 /// Addresses that go to the store at once.
 const BATCH: usize = 2_000;
+/// And no more than so many bytes of them.
+const BATCH_BYTES: usize = 1 << 20;
 /// Rejections that are told in full.
 const SHOWN: usize = 20;
 /// And so much of each address.
@@ -158,7 +160,7 @@ async fn take(
     let mut progress = Meter::new(context);
     let (mut report, began) = (Report::default(), Instant::now());
     loop {
-        let batch: Vec<Line> = lines.by_ref().take(BATCH).collect::<Result<_, _>>()?;
+        let batch = next_batch(&mut lines)?;
         if batch.is_empty() {
             break;
         }
@@ -181,6 +183,17 @@ async fn take(
         (0, 1..) => Err(Failure::failed("all_rejected", "none of the addresses could be taken")),
         _ => Ok(()),
     }
+}
+
+/// The next lines, as many as go to the store at once.
+fn next_batch(lines: &mut Lines) -> Result<Vec<Line>, Failure> {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while batch.len() < BATCH && bytes < BATCH_BYTES {
+        let Some(line) = lines.next().transpose()? else { break };
+        bytes += line.1.len();
+        batch.push(line);
+    }
+    Ok(batch)
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
@@ -300,6 +313,18 @@ mod tests {
         };
         let rejected = (0..n).map(rejected).collect();
         (lines, SubmitReport { new: 1_500, known: 2, raised: 1, rejected })
+    }
+
+    #[test]
+    fn a_batch_of_long_lines_is_short() {
+        let long = "x".repeat(60_000);
+        let mut lines: Lines =
+            Box::new(std::iter::repeat_with(move || Ok((None, long.clone()))).take(30));
+        let sizes = std::iter::from_fn(|| {
+            let batch = next_batch(&mut lines).ok()?;
+            (!batch.is_empty()).then_some(batch.len())
+        });
+        assert_eq!(sizes.collect::<Vec<_>>(), [18, 12]);
     }
 
     #[test]

@@ -150,7 +150,7 @@ async fn sweep(
     }
     progress.clear();
     let name = match act {
-        Act::Retry => "retried",
+        Act::Retry | Act::Hasten => "retried",
         Act::Delete => "deleted",
         Act::Withdraw => "withdrawn",
     };
@@ -165,7 +165,7 @@ fn told(act: Act, sweep: &Sweep, dry: bool) -> String {
     };
     let are = if dry { "would be" } else { are };
     let (what, why) = match act {
-        Act::Retry => ("asked for again", "under way, not followed, or taken down"),
+        Act::Retry | Act::Hasten => ("asked for again", "under way, not followed, or taken down"),
         Act::Delete => ("forgotten", "under way, or channels of a source"),
         Act::Withdraw => ("taken down", "under way, or taken down before"),
     };

@@ -1,11 +1,13 @@
 //! Numbers, times and foreign text as people read them. Pure.
 
+use feedmill_formats::terminal;
+
 use crate::model::{Reference, Ts};
 
-/// Text that cannot move the cursor or change the terminal; line ends and tabs stay.
+/// Text that cannot move the cursor, change the terminal or show itself in another order than it has;
+/// line ends and tabs stay.
 pub(super) fn plain(text: &str) -> String {
-    let safe = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
-    text.chars().map(safe).collect()
+    terminal::escaped(text).into_owned()
 }
 
 /// The same on one line.
@@ -162,7 +164,8 @@ mod tests {
         #[test]
         fn foreign_text_cannot_control_the_terminal(text: String) {
             prop_assert!(plain(&text).chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')));
-            prop_assert!(!one_line(&text).chars().any(char::is_control));
+            let shown = one_line(&text);
+            prop_assert!(!shown.chars().any(|c| c.is_control() || terminal::is_bidi(c)));
         }
     }
 }

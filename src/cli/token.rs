@@ -28,7 +28,7 @@ pub(super) enum Command {
         /// Its name
         name: String,
     },
-    /// Lists what was changed through the HTTP server, and by whom, newest first
+    /// Lists what was changed through the HTTP server, and by whom, and refused logins, newest first
     Audit {
         /// At most so many
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]

@@ -137,6 +137,12 @@ impl Keys {
         self.sections.iter().find(|section| matches(&section.path, path))
     }
 
+    /// The paths of all keys.
+    #[cfg(test)]
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|key| key.path.as_str())
+    }
+
     /// The known path that is most like this one, unless none is.
     pub(super) fn nearest(&self, path: &str) -> Option<String> {
         let known = self.keys.iter().map(|key| &key.path);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BadValue, Secret, SecretUrl, Span};
+use super::{BadValue, Secret, SecretUrl, Size, Span};
 
 /// Lists of sources that others keep and Feedmill follows while it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +21,9 @@ pub struct Sources {
     pub redis_sets: Vec<RedisSet>,
     /// How often these sets are read.
     pub redis_interval: Span,
+    /// Bytes that one source may add to the archive and the database in a day (UTC). A source that stored
+    /// more is over quota: nothing of it is fetched until the next day. 0 for any number.
+    pub max_bytes_per_day: Size,
     pub manager: Manager,
 }
 
@@ -43,6 +46,7 @@ impl Default for Sources {
             reload_interval: Span::minutes(5),
             redis_sets: Vec::new(),
             redis_interval: Span::minutes(1),
+            max_bytes_per_day: Size::megabytes(2_000),
             manager: Manager::default(),
         }
     }

@@ -15,6 +15,7 @@ use toml::{Table, Value};
 use super::aliases::{ALIASES, Convert};
 use super::error::{ConfigError, Origin, Problem};
 use super::keys::{KEYS, Key, Place, join};
+use super::runtime::{Change, change_of};
 use super::show::leaves;
 use super::{Config, Profile, validate};
 
@@ -79,7 +80,7 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
         layers.add_text(path, raw, Origin::Flag);
     }
     for (path, raw) in &options.kept {
-        layers.add_text(path, raw, Origin::Store);
+        layers.add_kept(path, raw);
     }
     layers.add_profile();
     layers.finish(file.map(|(path, _)| path))
@@ -202,6 +203,20 @@ impl Layers {
             }
             Some(Place::Section) | None => self.add_unknown(path, origin),
         }
+    }
+
+    /// A value from the store. Values that an earlier version kept for keys that only the file may set
+    /// are ignored: whoever could use the API then must not decide about access now.
+    fn add_kept(&mut self, path: &str, raw: &str) {
+        let known = KEYS.find(path).is_some();
+        if known && change_of(path) == Change::FileOnly {
+            self.warnings.push(format!(
+                "`{path}` was set at run time by an earlier version and is ignored: set it in the \
+                 configuration file, or remove it with `feedmill config unset {path}`"
+            ));
+            return;
+        }
+        self.add_text(path, raw, Origin::Store);
     }
 
     /// What the profile sets and nobody else. Its project's name is as good as its own.

@@ -11,8 +11,10 @@ use super::Span;
 #[serde(default, deny_unknown_fields)]
 pub struct Validation {
     /// What an article is turned away for: "title" when it has none or one that is longer than
-    /// `max_title_chars`, "date" when it is from before `earliest_year` or from the future, "site"
-    /// when it is served from another site than its source's home page, feeds and sitemaps.
+    /// `max_title_chars`, "date" when it is from before `earliest_year`, "future" when its date lies
+    /// more than a day ahead of our clock, "site" when it is served from another site than its source's
+    /// home page, feeds and sitemaps. With "date" and without "future" a date that lies ahead is left
+    /// out and the article is kept, because it may be our clock that is wrong.
     pub reject: Vec<Check>,
     /// Longest title, in characters.
     pub max_title_chars: usize,
@@ -26,6 +28,7 @@ pub struct Validation {
 pub enum Check {
     Title,
     Date,
+    Future,
     Site,
 }
 

@@ -74,7 +74,7 @@ const S3: &[Setting] = &[
     ("redirect.policy", "follow"),
     ("feed.initial_item_cap", "20"),
     ("feed.stale_after", "15d"),
-    ("validation.reject", "title,date,site"),
+    ("validation.reject", "title,date,future,site"),
     ("log.messages", "newsfed"),
 ];
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{BadValue, Secret, SecretUrl, Size, Span};
+use super::{BadValue, FileMode, Secret, SecretUrl, Size, Span};
 use crate::model::Ts;
 
 /// What else a sink has depends on its `kind`.
@@ -46,12 +46,18 @@ pub enum Target {
         /// Whether what was served is put beside them, as `raw/DATE/ID.blob`.
         #[serde(default)]
         raw: bool,
+        /// Permissions of the files, such as "0600" (their owner alone) or "0644" (everybody may read).
+        #[serde(default)]
+        mode: FileMode,
     },
     /// One JSON file per item, as newsfed keeps its feed.
     Files {
         /// Directory of the files. Empty for `news` in `data_dir`.
         #[serde(default)]
         dir: PathBuf,
+        /// Permissions of the files, such as "0600" (their owner alone) or "0644" (everybody may read).
+        #[serde(default)]
+        mode: FileMode,
     },
     /// Lines of JSON on standard output.
     Stdout {},
@@ -242,7 +248,18 @@ impl Sink {
 impl Target {
     /// Files in this directory.
     pub fn ndjson(dir: impl Into<PathBuf>) -> Self {
-        Self::Ndjson { dir: dir.into(), max_size: Size::default(), compress: false, raw: false }
+        Self::Ndjson {
+            dir: dir.into(),
+            max_size: Size::default(),
+            compress: false,
+            raw: false,
+            mode: FileMode::default(),
+        }
+    }
+
+    /// A file per item in this directory.
+    pub fn files(dir: impl Into<PathBuf>) -> Self {
+        Self::Files { dir: dir.into(), mode: FileMode::default() }
     }
 
     /// A cluster at this address.

@@ -27,10 +27,15 @@ pub fn validate(config: &Config) -> Vec<Problem> {
         found.refuse("data_dir", "is empty: name a directory, such as \"./feedmill-data\"");
     }
     found.database(config.database.url.expose());
+    found.within("database.connections", config.database.connections, 1..=1000);
+    found.positive("database.statement_timeout", config.database.statement_timeout);
+    found.positive("database.maintenance_timeout", config.database.maintenance_timeout);
     found.lists(&config.sources);
     found.fetch(&config.fetch);
     found.contact(&config.fetch.contact);
     found.within("hosts.concurrency", config.hosts.concurrency, 1..=1000);
+    let years = Span::hours(10 * 365 * 24);
+    found.within("hosts.max_retry_after", config.hosts.max_retry_after, Span::minutes(1)..=years);
     found.robots(&config.robots);
     found.schedule(&config.schedule);
     found.retry(&config.retry);
@@ -88,9 +93,13 @@ impl Found {
             let message = "must be origins such as \"https://app.example.org\", without a path";
             self.refuse("api.cors_origins", message);
         }
-        self.within("api.max_connections", api.max_connections, 1..=100_000);
-        if api.max_body.as_bytes() == 0 {
-            self.refuse("api.max_body", "must be more than 0");
+        self.within("api.max_connections", api.max_connections, 8..=100_000);
+        self.within("api.max_streams", api.max_streams, 1..=100_000);
+        self.within("api.max_client_streams", api.max_client_streams, 1..=100_000);
+        for (key, size) in [("api.max_body", api.max_body), ("api.max_upload", api.max_upload)] {
+            if size.as_bytes() == 0 {
+                self.refuse(key, "must be more than 0");
+            }
         }
     }
 
@@ -378,7 +387,7 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sink;
+    use super::super::{FileMode, Sink};
     use super::*;
 
     #[test]
@@ -445,6 +454,7 @@ mod tests {
                         max_size: Size::default(),
                         compress: false,
                         raw: true,
+                        mode: FileMode::default(),
                     };
                     let redact = SinkRedact { emails: Redaction::Hash, ..SinkRedact::default() };
                     drop(c.sinks.insert("two".into(), Sink { redact, ..Sink::new(raw) }));

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::lock::resolved;
 use super::transfer::{Phase, Progress};
 use super::{DbError, migrate, private, transfer};
 
@@ -60,7 +61,8 @@ impl Unsound {
 pub fn copy(from: &Path, to: &Path, watch: &mut dyn FnMut(&Progress)) -> Result<(), DbError> {
     let source = look(from)?;
     // The moment is that of the first look; it holds until the connection is closed.
-    source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_master")?;
+    let moment = source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_master");
+    moment.map_err(|error| DbError::opening(from, error))?;
     make(to);
     let mut target = open(to, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     let backup = Backup::new(&source, &mut target)?;
@@ -162,7 +164,11 @@ pub fn rename(path: &Path, name: &Path) -> io::Result<()> {
 
 /// Makes a database file that only we may read, or closes what is there to others: SQLite gives its
 /// files the mode of the first one. What cannot be made cannot be opened either, and that tells why.
+///
+/// An operator may have linked the file to another place, and means that one: SQLite keeps all of its
+/// files there. A link that somebody else made is left alone, and so is what it leads to.
 pub fn make(path: &Path) {
+    let path = &if private::is_own_link(path) { resolved(path) } else { path.to_owned() };
     drop(private::make_file(path));
     beside(path).iter().for_each(|file| drop(private::tighten(file)));
 }
@@ -199,10 +205,7 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection, DbError> {
             conn.busy_timeout(std::time::Duration::from_secs(5))?;
             Ok(conn)
         });
-    opened.map_err(|error| DbError::Open {
-        path: path.display().to_string(),
-        message: error.to_string(),
-    })
+    opened.map_err(|error| DbError::opening(path, error))
 }
 
 #[cfg(test)]

@@ -29,7 +29,14 @@ macro_rules! migration {
 }
 
 /// All steps; a step's number is its place, counted from 1, and `PRAGMA user_version` holds it.
-const STEPS: &[Migration] = &[migration!("0001_foundation")];
+const STEPS: &[Migration] = &[
+    migration!("0001_foundation"),
+    migration!("0002_row_checksums"),
+    migration!("0003_fair_shares"),
+    migration!("0004_source_usage"),
+    migration!("0005_host_pause"),
+    migration!("0006_processes"),
+];
 
 /// The way up and the way down.
 fn ways(sql: &'static str) -> (&'static str, &'static str) {

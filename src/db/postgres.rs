@@ -4,8 +4,10 @@
 //! an error that is transient, and the next one gets a new connection: whoever calls pauses and
 //! goes on. No message of ours ever holds the password.
 
+mod conn;
 mod engine;
 mod listen;
+mod ping;
 mod tls;
 mod values;
 
@@ -13,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Client, GenericClient, Hook, HookError, Manager, ManagerConfig, Pool, PoolError,
-    RecyclingMethod, Runtime,
+    GenericClient, Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod,
+    Runtime, TimeoutType,
 };
 use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
@@ -22,21 +24,19 @@ use tokio_postgres::{Config, Row};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{DbError, migrate};
+use super::{DbError, migrate, schema_gone};
 
-pub use engine::Hold;
+pub(crate) use conn::Tx;
+pub use conn::{Conn, PgLimits, Session};
+pub use engine::{Eviction, Hold, InUse, Role};
 pub(crate) use listen::{LOGGED, WORK};
 pub(crate) use tls::Address;
 use tls::Connector;
 pub(crate) use values::{Num, clean, column};
 
-/// A transaction.
-pub(crate) type Tx<'a> = deadpool_postgres::Transaction<'a>;
 /// What a statement is given.
 pub(crate) type Given<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
 
-/// Connections of a process at the most.
-const CONNECTIONS: usize = 12;
 /// How long a server may take to answer the first time.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A connection that is silent for so long is asked whether anybody is there.
@@ -77,6 +77,9 @@ struct Inner {
     config: Config,
     tls: Connector,
     time: Option<OwnTime>,
+    limits: PgLimits,
+    /// The connection that is asked whether the server answers.
+    pinged: tokio::sync::Mutex<Option<ping::Line>>,
     tasks: TaskTracker,
     closed: CancellationToken,
 }
@@ -85,13 +88,34 @@ impl PgDb {
     /// Connects and brings the schema up to date. Time is the server's own, the same for all
     /// processes, unless another is given: tests run on theirs.
     pub async fn open(url: &str, time: Option<OwnTime>) -> Result<Self, DbError> {
-        let db = Self::connect(url, time).await?;
-        migrate::postgres::up(&mut db.client().await?).await?;
+        Self::open_with(url, time, PgLimits::default()).await
+    }
+
+    /// The same with other limits.
+    pub async fn open_with(
+        url: &str,
+        time: Option<OwnTime>,
+        limits: PgLimits,
+    ) -> Result<Self, DbError> {
+        let db = Self::connect_with(url, time, limits).await?;
+        let is_current = migrate::postgres::is_current(&db.client().await?).await?;
+        if !is_current {
+            migrate::postgres::up(&mut db.maintenance().await?).await?;
+        }
         Ok(db)
     }
 
     /// Connects and leaves the schema as it is.
     pub async fn connect(url: &str, time: Option<OwnTime>) -> Result<Self, DbError> {
+        Self::connect_with(url, time, PgLimits::default()).await
+    }
+
+    /// The same with other limits.
+    pub async fn connect_with(
+        url: &str,
+        time: Option<OwnTime>,
+        limits: PgLimits,
+    ) -> Result<Self, DbError> {
         let (config, tls) = settings(url)?;
         let manager = Manager::from_config(
             config.clone(),
@@ -99,14 +123,19 @@ impl PgDb {
             ManagerConfig { recycling_method: RecyclingMethod::Fast },
         );
         let pool = Pool::builder(manager)
-            .max_size(CONNECTIONS)
+            .max_size(limits.connections)
             .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(PATIENCE * 3))
+            .wait_timeout(Some(limits.acquire_timeout))
             .create_timeout(Some(PATIENCE))
-            .post_create(Hook::async_fn(|client, _| {
-                Box::pin(
-                    async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) },
-                )
+            .post_create(Hook::async_fn(move |client, _| {
+                let session = format!("{SESSION}; {}", limits.session());
+                Box::pin(async move {
+                    // The time limit on making a connection does not hold for what follows it.
+                    match tokio::time::timeout(PATIENCE, client.batch_execute(&session)).await {
+                        Ok(set) => set.map_err(HookError::Backend),
+                        Err(_) => Err(HookError::message("no answer")),
+                    }
+                })
             }))
             .build()
             .map_err(|error| DbError::Engine(error.to_string()))?;
@@ -115,6 +144,8 @@ impl PgDb {
             config,
             tls,
             time,
+            limits,
+            pinged: tokio::sync::Mutex::default(),
             tasks: TaskTracker::new(),
             closed: CancellationToken::new(),
         }));
@@ -128,8 +159,10 @@ impl PgDb {
             PoolError::Backend(error) => told(&error),
             other => other.to_string(),
         })?;
+        let client = Conn::new(client, &self.0.limits);
         let row = client.query_one("SHOW server_encoding", &[]).await;
-        let encoding: String = row.and_then(|row| row.try_get(0)).map_err(|error| told(&error))?;
+        let row = row.map_err(|error| error.to_string())?;
+        let encoding: String = row.try_get(0).map_err(|error| told(&error))?;
         if encoding == "UTF8" {
             Ok(())
         } else {
@@ -152,12 +185,30 @@ impl PgDb {
         format!("postgres://{host}{port}/{name}")
     }
 
-    /// A connection from the pool.
-    pub async fn client(&self) -> Result<Client, DbError> {
+    /// A connection from the pool. Whoever holds one must not ask for another.
+    pub async fn client(&self) -> Result<Conn, DbError> {
+        Ok(Conn::new(self.pooled().await?, &self.0.limits))
+    }
+
+    /// The same for statements that may take long: it ends with its use.
+    pub async fn maintenance(&self) -> Result<Conn, DbError> {
+        Conn::for_maintenance(self.pooled().await?, &self.0.limits).await
+    }
+
+    async fn pooled(&self) -> Result<deadpool_postgres::Client, DbError> {
         if self.0.closed.is_cancelled() {
             return Err(DbError::Closed);
         }
-        Ok(self.0.pool.get().await?)
+        match self.0.pool.get().await {
+            Err(PoolError::Timeout(TimeoutType::Wait)) => {
+                // Tests give a process one connection: whoever waits in vain for it holds it himself.
+                debug_assert!(self.0.limits.connections > 1, "a second connection was asked for");
+                let waited = self.0.limits.acquire_timeout.as_secs();
+                Err(DbError::Lost(format!("no connection was free for {waited} s")))
+            }
+            Err(PoolError::Timeout(_)) => Err(conn::no_answer(PATIENCE)),
+            pooled => Ok(pooled?),
+        }
     }
 
     /// The time to use instead of the server's, for a statement that reads the clock itself.
@@ -167,12 +218,12 @@ impl PgDb {
 
     /// The store's time in Unix milliseconds. A statement of its own, so that it is read after the
     /// locks that were waited for.
-    pub(crate) async fn now<C: GenericClient>(&self, client: &C) -> Result<i64, DbError> {
+    pub(crate) async fn now<C: Session>(&self, client: &C) -> Result<i64, DbError> {
         match self.given_now() {
             Some(now) => Ok(now),
             None => {
-                let ask = prepared(client, "SELECT feedmill_now()").await?;
-                Ok(client.query_one(&ask, &[]).await?.try_get(0)?)
+                let found = first(client, "SELECT feedmill_now()", &[]).await?;
+                Ok(found.ok_or(DbError::Closed)?.try_get(0)?)
             }
         }
     }
@@ -190,6 +241,8 @@ impl PgDb {
         self.0.tasks.close();
         self.0.tasks.wait().await;
         self.0.pool.close();
+        // A ping that is under way ends by itself.
+        drop(self.0.pinged.try_lock().map(|mut kept| kept.take()));
     }
 }
 
@@ -230,12 +283,23 @@ impl From<tokio_postgres::Error> for DbError {
         let Some(code) = error.code() else {
             let broken = error.source().is_some_and(|cause| cause.is::<std::io::Error>());
             let lost = broken || error.is_closed() || message.contains("timeout");
-            return if lost { Self::Lost(message) } else { Self::Engine(message) };
+            return match message.starts_with("error deserializing column") {
+                true => Self::Corrupt { what: "column", value: message },
+                false if lost => Self::Lost(message),
+                false => Self::Engine(message),
+            };
         };
         match code {
             &SqlState::T_R_DEADLOCK_DETECTED
             | &SqlState::T_R_SERIALIZATION_FAILURE
             | &SqlState::LOCK_NOT_AVAILABLE => Self::Busy,
+            &SqlState::QUERY_CANCELED => Self::Slow(message),
+            // What every statement of ours needs was there when we connected.
+            &SqlState::UNDEFINED_TABLE
+            | &SqlState::UNDEFINED_COLUMN
+            | &SqlState::UNDEFINED_FUNCTION
+            | &SqlState::INVALID_SCHEMA_NAME
+            | &SqlState::INVALID_CATALOG_NAME => Self::Schema(schema_gone(&message)),
             &SqlState::DISK_FULL => Self::Full("the database server".to_owned()),
             // The server stops, starts, is full up, or has become a standby.
             &SqlState::TOO_MANY_CONNECTIONS | &SqlState::READ_ONLY_SQL_TRANSACTION => {
@@ -259,24 +323,22 @@ impl From<PoolError> for DbError {
     }
 }
 
-async fn prepared<C: GenericClient>(
-    client: &C,
-    sql: &str,
-) -> Result<tokio_postgres::Statement, DbError> {
-    Ok(client.prepare_cached(sql).await?)
+async fn prepared<C: Session>(client: &C, sql: &str) -> Result<tokio_postgres::Statement, DbError> {
+    client.limit().apply(client.raw()?.prepare_cached(sql)).await
 }
 
 /// The rows that a statement answers with.
-pub(crate) async fn rows<C: GenericClient>(
+pub(crate) async fn rows<C: Session>(
     client: &C,
     sql: &str,
     given: &[Given<'_>],
 ) -> Result<Vec<Row>, DbError> {
-    Ok(client.query(&prepared(client, sql).await?, given).await?)
+    let statement = prepared(client, sql).await?;
+    client.limit().apply(client.raw()?.query(&statement, given)).await
 }
 
 /// The first row that a statement answers with.
-pub(crate) async fn first<C: GenericClient>(
+pub(crate) async fn first<C: Session>(
     client: &C,
     sql: &str,
     given: &[Given<'_>],
@@ -285,12 +347,13 @@ pub(crate) async fn first<C: GenericClient>(
 }
 
 /// Runs a statement; how many rows it touched.
-pub(crate) async fn run<C: GenericClient>(
+pub(crate) async fn run<C: Session>(
     client: &C,
     sql: &str,
     given: &[Given<'_>],
 ) -> Result<u64, DbError> {
-    Ok(client.execute(&prepared(client, sql).await?, given).await?)
+    let statement = prepared(client, sql).await?;
+    client.limit().apply(client.raw()?.execute(&statement, given)).await
 }
 
 #[cfg(test)]

@@ -23,7 +23,10 @@ const BUSY: Duration = Duration::from_secs(30);
 /// Jobs that share a transaction at the most.
 const BATCH: usize = 1_024;
 /// The writer's page cache, as SQLite wants it: minus kibibytes.
-const WRITER_CACHE: i64 = -262_144;
+const WRITER_CACHE: i64 = -65_536;
+/// The page cache of each reading connection. With the writer's these are the most that grows with the
+/// database: 96 MB.
+const READER_CACHE: i64 = -8_192;
 /// Reading connections kept open.
 const READERS: usize = 4;
 
@@ -34,9 +37,12 @@ pub struct Db(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
+    /// Device and number of the file.
+    identity: Option<(u64, u64)>,
     jobs: Mutex<Option<Sender<Jobs>>>,
     writer: Mutex<Option<thread::JoinHandle<()>>>,
     readers: Mutex<Vec<Connection>>,
+    open: Mutex<Option<OpenHere>>,
 }
 
 trait Job: Send {
@@ -79,7 +85,20 @@ where
 impl Db {
     /// Opens or makes the file and brings its schema up to date.
     pub fn open(path: &Path) -> Result<Self, DbError> {
-        let mut conn = connect(path)?;
+        let open = OpenHere::enter(path);
+        Self::start(path, connect(path)?, open)
+    }
+
+    /// The same for work that can be done again: a crash of the system may lose the last of it, and
+    /// nothing else. Not every transaction waits for the disk.
+    pub fn open_unsynced(path: &Path) -> Result<Self, DbError> {
+        let open = OpenHere::enter(path);
+        let conn = connect(path)?;
+        conn.pragma_update(None, "synchronous", "NORMAL")?;
+        Self::start(path, conn, open)
+    }
+
+    fn start(path: &Path, mut conn: Connection, open: Option<OpenHere>) -> Result<Self, DbError> {
         conn.pragma_update(None, "cache_size", WRITER_CACHE)?;
         migrate::up(&mut conn)?;
         let (jobs, waiting) = mpsc::channel();
@@ -89,9 +108,11 @@ impl Db {
             .map_err(|error| DbError::Engine(error.to_string()))?;
         Ok(Self(Arc::new(Inner {
             path: path.to_owned(),
+            identity: identity(path).ok(),
             jobs: Mutex::new(Some(jobs)),
             writer: Mutex::new(Some(writer)),
             readers: Mutex::default(),
+            open: Mutex::new(open),
         })))
     }
 
@@ -99,6 +120,18 @@ impl Db {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Fails when the file was removed or replaced since it was opened: what is written is lost then.
+    pub fn check_in_place(&self) -> Result<(), DbError> {
+        let Inner { path, identity: opened, .. } = &*self.0;
+        match identity(path) {
+            Ok(found) if Some(found) != *opened => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // A disk that cannot be asked says nothing about the file.
+            Ok(_) | Err(_) => return Ok(()),
+        }
+        Err(DbError::Schema(format!("{} was removed or replaced", path.display())))
     }
 
     /// Runs `work` in a transaction and answers once that is on disk.
@@ -183,7 +216,48 @@ impl Db {
             drop(tokio::task::spawn_blocking(move || writer.join()).await);
         }
         self.0.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
+}
+
+/// The database files that this process has open, by device and number.
+///
+/// Closing any handle on a file drops all locks that the process has on it, those of SQLite too. Another
+/// program that reads the database and closes it would then remove its log while it is written to.
+static OPEN_HERE: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
+
+#[derive(Debug)]
+struct OpenHere((u64, u64));
+
+impl OpenHere {
+    /// Makes the file when it is missing, for it to have a number.
+    fn enter(path: &Path) -> Option<Self> {
+        backup::make(path);
+        let identity = identity(path).ok()?;
+        OPEN_HERE.lock().unwrap_or_else(PoisonError::into_inner).push(identity);
+        Some(Self(identity))
+    }
+}
+
+impl Drop for OpenHere {
+    fn drop(&mut self) {
+        let mut open = OPEN_HERE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = open.iter().position(|identity| *identity == self.0) {
+            open.swap_remove(at);
+        }
+    }
+}
+
+/// Reads a file that may be a database with `read`, unless this process has it open as one.
+pub fn read_unless_open<T>(path: &Path, read: impl FnOnce() -> T) -> Option<T> {
+    let open = OPEN_HERE.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_open = identity(path).is_ok_and(|identity| open.contains(&identity));
+    (!is_open).then(read)
+}
+
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
 /// A connection with the settings that all of ours share.
@@ -199,18 +273,12 @@ pub(super) fn connect(path: &Path) -> Result<Connection, DbError> {
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
-        conn.pragma_update(None, "cache_size", -16_384)?;
+        conn.pragma_update(None, "cache_size", READER_CACHE)?;
         conn.pragma_update(None, "wal_autocheckpoint", 32_768)?;
         conn.pragma_update(None, "temp_store", "MEMORY")?;
         Ok(conn)
     });
-    opened.map_err(|error| {
-        let message = error.to_string();
-        match DbError::from(error) {
-            full @ DbError::Full(_) => full.at(path),
-            _ => DbError::Open { path: path.display().to_string(), message },
-        }
-    })
+    opened.map_err(|error| DbError::opening(path, error))
 }
 
 fn write_all(conn: &Connection, waiting: &Receiver<Jobs>) {

@@ -156,7 +156,9 @@ impl Cells {
     }
 
     fn wrong(at: usize, cell: &Cell) -> DbError {
-        DbError::Corrupt { what: "column", value: format!("{cell:?} at {at}") }
+        // What a row holds is no message.
+        let shown: String = format!("{cell:?}").chars().take(60).collect();
+        DbError::Corrupt { what: "column", value: format!("{shown} at {at}") }
     }
 
     /// A whole number that may be missing.
@@ -197,6 +199,35 @@ impl Cells {
     /// Text.
     pub(crate) fn text(&self, at: usize) -> Result<&str, DbError> {
         self.maybe_text(at)?.ok_or_else(|| Self::wrong(at, &Cell::Null))
+    }
+
+    /// A key, to go on behind it; nothing when it cannot be one.
+    pub(crate) fn value(&self, at: usize) -> Option<Value> {
+        match self.get(at) {
+            Cell::Int(number) => Some(Value::Int(*number)),
+            Cell::Bytes(bytes) => Some(Value::Bytes(bytes.clone())),
+            Cell::Text(text) => Some(Value::Text(text.clone())),
+            Cell::Null | Cell::Real(_) => None,
+        }
+    }
+
+    /// Whatever it is, as text.
+    pub(crate) fn shown(&self, at: usize) -> String {
+        match self.get(at) {
+            Cell::Text(text) => text.clone(),
+            Cell::Int(number) => number.to_string(),
+            Cell::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            Cell::Null | Cell::Real(_) => String::new(),
+        }
+    }
+
+    /// Bytes that may be missing.
+    pub(crate) fn maybe_blob(&self, at: usize) -> Result<Option<&[u8]>, DbError> {
+        match self.get(at) {
+            Cell::Null => Ok(None),
+            Cell::Bytes(bytes) => Ok(Some(bytes)),
+            other => Err(Self::wrong(at, other)),
+        }
     }
 
     /// Bytes of a fixed length that may be missing.

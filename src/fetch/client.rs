@@ -9,8 +9,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use reqwest::header::HeaderMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use url::Url;
 
@@ -24,6 +25,13 @@ use crate::schedule::human;
 
 /// Room that is made for a body before its first byte is here, at the most.
 const FIRST_ROOM: usize = 256 * 1024;
+
+/// Bodies that grow beyond this take room for all that they may become.
+const LARGE_BODY: usize = 2 << 20;
+/// Room for large bodies that are under way or not yet committed, all together.
+const ROOM: usize = 64 << 20;
+/// Room is given out in pieces of so many bytes.
+const PIECE: usize = 64 << 10;
 
 /// How to ask.
 #[derive(Clone, Debug)]
@@ -57,13 +65,28 @@ pub struct Client {
     in_hand: Arc<Mutex<HashMap<String, Exchange>>>,
     /// Where others lay out such answers.
     handover: Option<Handover>,
+    /// Room for large bodies: a few hostile servers must not take all memory.
+    room: Arc<Semaphore>,
+}
+
+/// A large body with the room that it takes.
+struct LargeBody {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for LargeBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl Client {
     /// A client behind this guard.
     pub fn new(settings: ClientSettings, guard: Guard, clock: Clock) -> Result<Self, FetchError> {
         let ways = Ways::new(guard.clone(), settings.connect_timeout);
-        Ok(Self { ways, guard, settings, clock, in_hand: Arc::default(), handover: None })
+        let room = Arc::new(Semaphore::new(ROOM / PIECE));
+        Ok(Self { ways, guard, settings, clock, in_hand: Arc::default(), handover: None, room })
     }
 
     /// The same client, with answers in hand that nobody has to be asked for again.
@@ -102,8 +125,11 @@ impl Client {
         }
         let settings = &self.settings;
         let way = Way::of(url, &settings.proxy, &settings.bind, source);
-        let is_direct = way.proxy.is_none();
+        let (is_direct, name) = (way.proxy.is_none(), way.name_to_check(url));
         let http = self.ways.pool(way)?;
+        if let Some(name) = name {
+            self.guard.addresses(&name).await?;
+        }
         let Lines { sent, recorded } = lines(url, kind, validators, &settings.agent, source)?;
         let (began, since) = (self.clock.now(), Instant::now());
         let limit = settings.request_timeout.min(left);
@@ -123,7 +149,8 @@ impl Client {
         let headers = received(answer.headers())?;
         let remote = answer.remote_addr().map(|addr| addr.ip()).filter(|_| is_direct);
         let cap = if kind == Kind::Sitemap { settings.max_sitemap } else { settings.max_body };
-        let (body, truncated) = read_body(answer, cap, settings.read_timeout, deadline).await;
+        let (body, truncated) =
+            read_body(answer, cap, settings.read_timeout, deadline, &self.room).await;
         Ok(Exchange {
             id: new_uuid(began),
             url: url.to_string(),
@@ -173,10 +200,23 @@ async fn read_body(
     cap: usize,
     silence: Duration,
     deadline: Instant,
-) -> (bytes::Bytes, Option<Truncation>) {
+    room: &Arc<Semaphore>,
+) -> (Bytes, Option<Truncation>) {
     let told = answer.content_length().and_then(|length| usize::try_from(length).ok());
     let mut body = BytesMut::with_capacity(told.unwrap_or_default().min(cap).min(FIRST_ROOM));
+    let mut taken = None;
     let truncated = loop {
+        if body.len() > LARGE_BODY && taken.is_none() {
+            let pieces = cap.div_ceil(PIECE).min(ROOM / PIECE);
+            let wanted = Arc::clone(room).acquire_many_owned(u32::try_from(pieces).unwrap_or(1));
+            match tokio::time::timeout_at(deadline, wanted).await {
+                // Nobody closes it.
+                Ok(given) => taken = given.ok(),
+                Err(_) => break Some(Truncation::Time),
+            }
+            // In one step: each doubling would hold two copies for a moment.
+            body.reserve(told.unwrap_or_default().min(cap).saturating_sub(body.len()));
+        }
         let until = deadline.min(Instant::now() + silence);
         match tokio::time::timeout_at(until, answer.chunk()).await {
             Err(_) => break Some(Truncation::Time),
@@ -191,7 +231,12 @@ async fn read_body(
             }
         }
     };
-    (body.freeze(), truncated)
+    let bytes = body.freeze();
+    let body = match taken {
+        Some(room) => Bytes::from_owner(LargeBody { bytes, _room: room }),
+        None => bytes,
+    };
+    (body, truncated)
 }
 
 /// The lines of an answer as they came. HTTP/2 keeps its heads small by itself; here are the others.

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::hold::{Hold, PAUSE, Step};
+use super::losses;
 use crate::archive::Archive;
 use crate::db::DbError;
 use crate::progress::Progress;
@@ -57,11 +58,16 @@ async fn commit_all(
     let mut batch = Vec::with_capacity(BATCH);
     while waiting.recv_many(&mut batch, BATCH).await > 0 {
         let (began, size) = (Instant::now(), batch.len());
+        progress.activity.commit(true);
         while let Some(error) = commit_once(&*store, &archive, &mut batch).await {
             hold.begin(Step::Commit, error.code(), error.to_string());
             tokio::time::sleep(PAUSE).await;
         }
         hold.end(Step::Commit);
+        progress.activity.commit(false);
+        if let Err(error) = losses::note_losses(&*store, &archive).await {
+            tracing::warn!(%error, "lost archive segments could not be noted; it is tried again");
+        }
         progress.metrics.commit_size.observe(size as f64);
         progress.metrics.commit_duration.observe(began.elapsed().as_secs_f64());
     }
@@ -74,8 +80,13 @@ async fn commit_once(
     archive: &Arc<Archive>,
     batch: &mut Vec<Waiting>,
 ) -> Option<DbError> {
+    let synced = losses::sync(archive, batch.iter_mut().map(|(commit, _)| commit)).await;
     let mut commits: Vec<Commit> = batch.iter().map(|(commit, _)| commit.clone()).collect();
-    let done = match prepare(store, archive, &mut commits).await {
+    let ready = match synced {
+        Ok(()) => prepare(store, &mut commits).await,
+        Err(error) => Err(error),
+    };
+    let done = match ready {
         Ok(()) => commit_kept(store, archive, commits).await,
         Err(error) => commits.iter().map(|_| Err(error.clone())).collect(),
     };
@@ -93,8 +104,8 @@ async fn commit_once(
     trouble
 }
 
-/// Commits what refers to bytes that are there. A disk that failed may have thrown away what it
-/// took before: who had that is told, and asks again.
+/// Commits what refers to bytes that are there. Where bytes were lost and nobody has them any more,
+/// the worker hears of it, and asks again.
 async fn commit_kept(store: &dyn Store, archive: &Archive, mut commits: Vec<Commit>) -> Vec<Done> {
     let is_lost = |commit: &Commit| {
         let raw = commit.outcome.fetches.iter().filter_map(|fetch| fetch.raw.as_ref());
@@ -104,25 +115,14 @@ async fn commit_kept(store: &dyn Store, archive: &Archive, mut commits: Vec<Comm
     let mut each = lost.iter();
     commits.retain(|_| each.next() == Some(&false));
     let mut done = store.commit(commits).await.into_iter();
-    let gone = || DbError::Engine("the disk failed before what came back was on it".into());
+    let gone = || DbError::Engine("what came back was lost before it was on disk".into());
     let answer = |lost| if lost { Some(Err(gone())) } else { done.next() };
     lost.into_iter().filter_map(answer).collect()
 }
 
-/// What has to be on disk before the commit: the bytes that it refers to, and discoveries beyond
-/// what one transaction should hold. Both may happen twice without harm.
-async fn prepare(
-    store: &dyn Store,
-    archive: &Arc<Archive>,
-    commits: &mut [Commit],
-) -> Result<(), DbError> {
-    if commits.iter().any(|commit| !commit.outcome.fetches.is_empty()) {
-        let archive = Arc::clone(archive);
-        tokio::task::spawn_blocking(move || archive.sync())
-            .await
-            .map_err(|error| DbError::Engine(error.to_string()))?
-            .map_err(|error| DbError::Disk(error.to_string()))?;
-    }
+/// Discoveries beyond what one transaction should hold go ahead of the commit; that may happen twice
+/// without harm.
+async fn prepare(store: &dyn Store, commits: &mut [Commit]) -> Result<(), DbError> {
     for commit in commits {
         let found = &mut commit.outcome.discovered;
         while found.len() > MAX_DISCOVERED {

@@ -9,18 +9,28 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, Span};
 
+use super::flows::{FlowGuard, Flows};
 use super::hold::{PAUSE, Step};
 use super::tell;
 use super::{Client, Guard, ServeSettings, Server, spans};
 use crate::db::DbError;
+use crate::frontier::WorkerShares;
+use crate::frontier::fairness::LEAVES_WORKER_MS;
 use crate::handle::House;
 use crate::model::{Lane, Lease};
+use crate::progress::Phase;
 
 /// Tasks under way get this long to finish when the engine stops.
 const GRACE: Duration = Duration::from_secs(60);
 /// Another process may have submitted something: look at least this often.
 const GLANCE: Duration = Duration::from_secs(1);
-/// The same while they cannot: the disk is full, or the database away.
+/// While tasks are due that are not handed out because others have their share: look this often.
+const SHARE_GLANCE: Duration = Duration::from_millis(100);
+/// A run that ends by itself ends when only sources over their quota had work for so long.
+const LAST_LOOK: Duration = Duration::from_secs(5);
+/// A task that takes longer leaves its worker's place to another one.
+const LEAVES_PLACE_AFTER: Duration = Duration::from_millis(LEAVES_WORKER_MS);
+/// Tasks under way get only this long while work is paused: the disk is full, or the database away.
 const SHORT_GRACE: Duration = Duration::from_secs(5);
 
 /// When the engine ends.
@@ -73,30 +83,64 @@ pub struct Dispatcher {
 #[error("{0}")]
 pub struct Stuck(String);
 
+/// What a task holds until it ends.
+struct Place {
+    /// Of a worker, or one to wait in.
+    slot: OwnedSemaphorePermit,
+    waiting_places: Arc<Semaphore>,
+    _flow: FlowGuard,
+}
+
+impl Place {
+    /// Leaves the worker's place when the task takes long and there is a place to wait in. Never returns.
+    async fn leave_when_late(&mut self) {
+        tokio::time::sleep(LEAVES_PLACE_AFTER).await;
+        if let Ok(waiting) = Arc::clone(&self.waiting_places).acquire_owned().await {
+            self.slot = waiting;
+        }
+        std::future::pending().await
+    }
+}
+
+/// Places for tasks that wait for slow hosts: hosts that all begin to be slow at once would otherwise hold
+/// every worker until they answer.
+fn places_to_wait(workers: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(WorkerShares::waiting_places(workers)))
+}
+
 impl Dispatcher {
     /// Runs until it is told to stop, or until everything is done.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), Stuck> {
         let (tasks, abandon) = (TaskTracker::new(), CancellationToken::new());
         let slots = Arc::new(Semaphore::new(self.workers));
+        let mut waiting_places = places_to_wait(self.workers);
+        let flows = Flows::default();
         let (mut stuck, mut too_many) = (None, 0);
         let words = self.server.settings.messages;
         tell::pool_starts(words, self.workers);
+        let activity = Arc::clone(&self.server.progress.activity);
+        // A task has ended by then, or its lease has.
+        let running = activity.run(self.server.settings.task_timeout * 2);
         while !stop.is_cancelled() {
-            self.tune(&slots, &mut too_many);
-            match self.round(&tasks, &slots, &stop, &abandon).await {
+            if self.tune(&slots, &mut too_many) {
+                waiting_places = places_to_wait(self.workers);
+            }
+            activity.enter(Phase::Idle);
+            match self.round(&tasks, (&slots, &waiting_places), &flows, &stop, &abandon).await {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(reason) if self.mode == Mode::Once => {
+                Err(reason) if self.mode == Mode::Once || self.server.hold.is_hopeless() => {
                     stuck = Some(Stuck(reason));
                     break;
                 }
                 Err(_) => self.rest(&stop).await,
             }
         }
+        drop(running);
         tell::workers_change(words, self.workers, 0);
         tasks.close();
         let grace = if self.server.hold.is_held() { SHORT_GRACE } else { GRACE };
-        if tokio::time::timeout(grace, tasks.wait()).await.is_err() {
+        if tokio::time::timeout(grace, self.finish(&tasks)).await != Ok(true) {
             tracing::warn!("some tasks did not finish in time; they will be handed out again");
             abandon.cancel();
             tasks.wait().await;
@@ -105,10 +149,22 @@ impl Dispatcher {
         stuck.map_or(Ok(()), Err)
     }
 
+    /// Waits until all tasks are done; false when those that are left wait for late CPU work only,
+    /// which may never end.
+    async fn finish(&self, tasks: &TaskTracker) -> bool {
+        while tokio::time::timeout(PAUSE, tasks.wait()).await.is_err() {
+            if tasks.len() <= self.server.desk.late() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Takes over what was changed. Of slots that are too many those are taken away that are free, the
-    /// others when they are.
-    fn tune(&mut self, slots: &Semaphore, too_many: &mut usize) {
-        if self.tuning.has_changed().unwrap_or(false) {
+    /// others when they are. Says whether anything was changed.
+    fn tune(&mut self, slots: &Semaphore, too_many: &mut usize) -> bool {
+        let is_changed = self.tuning.has_changed().unwrap_or(false);
+        if is_changed {
             let tuning = Tuning::clone(&self.tuning.borrow_and_update());
             let Tuning { client, guard, house, settings, workers, min_free } = tuning;
             let server = &mut self.server;
@@ -123,6 +179,7 @@ impl Dispatcher {
             self.workers = workers;
         }
         *too_many -= slots.forget_permits(*too_many);
+        is_changed
     }
 
     /// Claims for the free slots and hands out; false when everything is done. Nothing is begun while
@@ -130,7 +187,8 @@ impl Dispatcher {
     async fn round(
         &self,
         tasks: &TaskTracker,
-        slots: &Arc<Semaphore>,
+        (slots, waiting_places): (&Arc<Semaphore>, &Arc<Semaphore>),
+        flows: &Flows,
         stop: &CancellationToken,
         abandon: &CancellationToken,
     ) -> Result<bool, String> {
@@ -142,13 +200,19 @@ impl Dispatcher {
         if let Some(reason) = hold.reason(Step::Claim) {
             return Err(reason);
         }
+        let activity = &self.server.progress.activity;
+        activity.enter(Phase::Full);
         let first = tokio::select! {
             () = stop.cancelled() => return Ok(false),
             () = hold.changed() => return Ok(true),
             slot = Arc::clone(slots).acquire_owned() => slot.map_err(|error| error.to_string())?,
         };
         let (more, began) = (slots.available_permits(), Instant::now());
-        let leases = match self.server.store.claim(more + 1, &self.lanes).await {
+        activity.enter(Phase::Claiming);
+        let shares = self.shares(flows);
+        let claimed = self.server.store.claim_shared(more + 1, &self.lanes, shares).await;
+        activity.enter(Phase::Idle);
+        let leases = match claimed {
             Ok(leases) => leases,
             Err(error) => {
                 let message = format!("no work can be claimed: {error}");
@@ -168,10 +232,10 @@ impl Dispatcher {
         self.server.progress.metrics.claim_duration.observe(took.as_secs_f64());
         if leases.is_empty() {
             drop(first);
-            if self.mode == Mode::Once && self.is_done(tasks).await {
+            if self.mode == Mode::Once && self.is_done(tasks, flows).await {
                 return Ok(false);
             }
-            self.wait(stop).await;
+            self.wait(flows, stop).await;
             return Ok(true);
         }
         tell::handed_out(self.server.settings.messages, &leases);
@@ -179,7 +243,12 @@ impl Dispatcher {
         permits.extend((0..more).filter_map(|_| Arc::clone(slots).try_acquire_owned().ok()));
         for (lease, permit) in leases.into_iter().zip(permits) {
             let span = spans::task(&lease, took);
-            self.hand_out(tasks, lease, permit, abandon.clone(), span);
+            let place = Place {
+                slot: permit,
+                waiting_places: Arc::clone(waiting_places),
+                _flow: flows.begin(&lease),
+            };
+            self.hand_out(tasks, lease, place, abandon.clone(), span);
         }
         Ok(true)
     }
@@ -188,7 +257,7 @@ impl Dispatcher {
         &self,
         tasks: &TaskTracker,
         lease: Lease,
-        slot: OwnedSemaphorePermit,
+        mut place: Place,
         abandon: CancellationToken,
         span: Span,
     ) {
@@ -201,21 +270,39 @@ impl Dispatcher {
             tokio::select! {
                 () = server.serve(lease) => {}
                 () = abandon.cancelled() => {}
+                () = place.leave_when_late() => {}
             }
             server.progress.end();
-            drop(slot);
+            drop(place);
         };
         tasks.spawn(serving.instrument(span));
     }
 
-    /// Whether nothing is under way and nothing that is due could be served now.
-    async fn is_done(&self, tasks: &TaskTracker) -> bool {
-        tasks.is_empty() && matches!(self.server.store.has_work(&self.lanes).await, Ok(false))
+    /// The shares of the workers that a claim has to keep.
+    fn shares(&self, flows: &Flows) -> WorkerShares {
+        flows.shares(self.workers).without(self.server.usage.stopped())
     }
 
-    async fn wait(&self, stop: &CancellationToken) {
+    /// Whether nothing is under way and nothing that is due could be served now.
+    async fn is_done(&self, tasks: &TaskTracker, flows: &Flows) -> bool {
+        // Sources that get nothing more today have work, and nobody waits for tomorrow.
+        let is_stopped = !self.server.usage.stopped().is_empty() && flows.is_quiet(LAST_LOOK);
+        tasks.is_empty() && (is_stopped || self.has_no_work().await)
+    }
+
+    async fn has_no_work(&self) -> bool {
+        matches!(self.server.store.has_work(&self.lanes).await, Ok(false))
+    }
+
+    async fn wait(&self, flows: &Flows, stop: &CancellationToken) {
         let clock = &self.server.clock;
         let due = self.server.store.next_due(&self.lanes).await.ok().flatten();
+        // What is due already and was not handed out waits for somebody else to end.
+        let is_held_back =
+            due.is_some_and(|at| at <= clock.now()) && self.shares(flows).limits_anything();
+        let due = due.filter(|_| !is_held_back);
+        let is_busy = !flows.is_quiet(Duration::ZERO);
+        let glance = if is_held_back && is_busy { SHARE_GLANCE } else { GLANCE };
         let until_due = async {
             match due {
                 Some(at) => clock.sleep_until(at).await,
@@ -226,7 +313,8 @@ impl Dispatcher {
             () = stop.cancelled() => {}
             () = self.server.store.changed() => {}
             () = until_due => {}
-            () = tokio::time::sleep(GLANCE) => {}
+            () = flows.ended(), if is_held_back => {}
+            () = tokio::time::sleep(glance) => {}
         }
     }
 

@@ -3,8 +3,10 @@
 //!
 //! It stands twice: [`Guard::check_url`] before every hop, because an address literal never
 //! reaches a resolver, and the resolver itself, because a name can lead anywhere and change its
-//! mind. Names in `fetch.resolve` are the operator's own word and pass, and so does a proxy's name.
+//! mind. Names in `fetch.resolve` are the operator's own word and pass, and so does the name of
+//! `fetch.proxy`. A source's own proxy is guarded like a publisher.
 
+mod proxy;
 mod ranges;
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,8 @@ use url::{Host, Url};
 
 use super::FetchError;
 use crate::config::{Fetch, HostPattern, Network, Resolve};
+
+pub(super) use proxy::{PastProxy, ProxyAddress};
 
 /// Addresses of one name that are tried at the most, however many it has.
 const MAX_ADDRESSES: usize = 16;
@@ -49,6 +53,9 @@ pub enum Refusal {
         /// Where it leads.
         ip: IpAddr,
     },
+    /// The proxy that a source names is not allowed.
+    #[error("the source's proxy is {0}")]
+    Proxy(Box<Self>),
 }
 
 /// A host with where it leads, unless it says so itself.
@@ -118,8 +125,8 @@ impl Guard {
         if !hosts.is_empty() && !hosts.iter().any(|pattern| pattern.matches(host)) {
             return Err(Refusal::NotListed(host.to_owned()));
         }
-        if !Resolve::addresses(&self.0.resolve, host).is_empty() {
-            return Ok(());
+        if let Some(checked) = self.check_resolved(host, url.port()) {
+            return checked;
         }
         self.check_port(url.port_or_known_default().unwrap_or_default())?;
         match url.host() {
@@ -130,6 +137,17 @@ impl Guard {
                 .or_else(|_| self.check_ip(host, Ipv6Addr::LOCALHOST.into())),
             Some(Host::Domain(_)) | None => Ok(()),
         }
+    }
+
+    /// What `fetch.resolve` says of a host, if anything. A port in the URL wins over the entry's when the
+    /// connection is made, so another one than the entry's is only for addresses that everybody may reach.
+    fn check_resolved(&self, host: &str, port: Option<u16>) -> Option<Result<(), Refusal>> {
+        let fixed = Resolve::addresses(&self.0.resolve, host);
+        let mut others = fixed.iter().filter(|fixed| port.is_some_and(|port| port != fixed.port()));
+        let check = |other: &SocketAddr| {
+            self.check_ip(host, other.ip()).and_then(|()| self.check_port(port.unwrap_or_default()))
+        };
+        (!fixed.is_empty()).then(|| others.try_for_each(check))
     }
 
     fn check_port(&self, port: u16) -> Result<(), Refusal> {
@@ -147,7 +165,7 @@ impl Guard {
     }
 
     /// Where to connect for a name, at this moment.
-    async fn addresses(&self, host: &str) -> Result<Vec<SocketAddr>, FetchError> {
+    pub(super) async fn addresses(&self, host: &str) -> Result<Vec<SocketAddr>, FetchError> {
         let fixed = Resolve::addresses(&self.0.resolve, host);
         if !fixed.is_empty() {
             return Ok(fixed);
@@ -210,26 +228,6 @@ impl ResolveName for Guard {
         Box::pin(async move {
             let addresses = guard.addresses(name.as_str()).await?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
-        })
-    }
-}
-
-/// A resolver for requests through a proxy: the proxy may be anywhere, all others are guarded.
-#[derive(Clone, Debug)]
-pub(super) struct PastProxy {
-    pub(super) guard: Guard,
-    pub(super) proxy: String,
-}
-
-impl ResolveName for PastProxy {
-    fn resolve(&self, name: Name) -> Resolving {
-        if !name.as_str().eq_ignore_ascii_case(&self.proxy) {
-            return self.guard.resolve(name);
-        }
-        let guard = self.guard.clone();
-        Box::pin(async move {
-            let found = guard.lookup(name.as_str()).await?;
-            Ok(Box::new(found.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
         })
     }
 }

@@ -5,7 +5,7 @@
 //! good as none: then the engine asks. What is laid out is closed to others, as the archive is.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Handover {
         };
         let path = self.path(&answer.url);
         let partial = path.with_extension("part");
-        let mut file = private::options().write(true).create(true).truncate(true).open(&partial)?;
+        let mut file = private::create_regular(&partial)?;
         serde_json::to_writer(&mut file, &head)?;
         file.write_all(b"\n")?;
         file.write_all(&answer.body)?;
@@ -84,7 +84,8 @@ impl Handover {
     #[must_use]
     pub fn take(&self, url: &str, clock: &Clock) -> Option<Exchange> {
         let path = self.path(url);
-        let file = fs::read(&path).ok()?;
+        let mut file = Vec::new();
+        private::read_regular(&path).ok()?.read_to_end(&mut file).ok()?;
         fs::remove_file(&path).ok()?;
         let end = file.iter().position(|byte| *byte == b'\n')?;
         let head: Head = serde_json::from_slice(file.get(..end)?).ok()?;

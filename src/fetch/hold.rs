@@ -21,6 +21,8 @@ pub(super) const PAUSE: Duration = Duration::from_secs(1);
 pub(super) enum Step {
     /// Beginning anything, as the disk is nearly full.
     Begin,
+    /// Getting any answer from the database.
+    Answer,
     /// Handing out work.
     Claim,
     /// Asking the store in the middle of a task.
@@ -95,6 +97,12 @@ impl Hold {
     /// Whether anything holds work up.
     pub(super) fn is_held(&self) -> bool {
         !self.state.borrow().troubles.is_empty()
+    }
+
+    /// Whether waiting does not help: the tables that work needs are gone.
+    pub(super) fn is_hopeless(&self) -> bool {
+        let schema = DbError::Schema(String::new()).code();
+        self.state.borrow().troubles.values().any(|trouble| trouble.code == schema)
     }
 
     /// Waits until something else holds work up, or nothing any more.

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::Server;
 use super::hold::Step;
+use crate::archive::Retained;
 use crate::clock::Clock;
 use crate::frontier::{Extension, queue_key};
 use crate::model::{Exchange, FetchRecord, HostAdvice, Kind, Lease, RobotsFact, Ts};
@@ -31,6 +32,8 @@ pub(super) struct Trail {
     pub(super) advice: Option<HostAdvice>,
     /// Time that is left. The pauses between hops are the hosts' own wish and do not count.
     pub(super) left: Duration,
+    /// What came back, until it is committed.
+    pub(super) retained: Vec<Retained>,
     /// The queues that the lease holds.
     turns: HashMap<String, Turn>,
 }
@@ -43,7 +46,8 @@ struct Turn {
 
 impl Trail {
     pub(super) fn new(left: Duration) -> Self {
-        Self { fetches: Vec::new(), robots: None, advice: None, left, turns: HashMap::new() }
+        let (fetches, retained) = (Vec::new(), Vec::new());
+        Self { fetches, robots: None, advice: None, left, retained, turns: HashMap::new() }
     }
 
     fn hold(&mut self, queue: &str, at: Ts, pause: Duration) {
@@ -167,7 +171,8 @@ impl Server {
 }
 
 /// Where an answer sends us, without the part that is never sent.
-pub(super) fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
+#[must_use]
+pub fn redirect_target(exchange: &Exchange, from: &Url) -> Option<Url> {
     if !matches!(exchange.status, 301 | 302 | 303 | 307 | 308) {
         return None;
     }

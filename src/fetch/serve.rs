@@ -5,21 +5,24 @@ use std::time::{Duration, Instant};
 
 use feedmill_formats::url as web;
 use sha2::{Digest, Sha256};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
 use url::Url;
 
+use super::desk::Unfinished;
 use super::hold::{Hold, PAUSE, Step};
 use super::hops::{Follow, Trail, redirect_target};
 use super::tally::Tally;
 use super::tell::{self, Said};
+use super::usage::{UsageMeter, stored_bytes};
 use super::{Client, Committer, Desk, Guard, RobotsCache, spans};
 use crate::archive::Archive;
 use crate::clock::Clock;
 use crate::config::Messages;
 use crate::handle::{self, House, Reply};
 use crate::model::{
-    Code, Exchange, FetchRecord, Kind, Lease, Outcome, RawRef, Redirected, Response, TaskId, Ts,
-    UrlHash, Validators,
+    Ask, Code, Exchange, FetchRecord, Kind, Lease, Outcome, RawRef, Redirected, Response, TaskId,
+    Ts, UrlHash, Validators,
 };
 use crate::progress::Progress;
 use crate::store::{Commit, Committed, Store};
@@ -27,10 +30,13 @@ use crate::store::{Commit, Committed, Store};
 /// Looks and decisions that are made again at the most when a feed changed in between.
 const CONFLICTS: usize = 5;
 
+/// Reading has this long at least, however long the answer took.
+const MIN_READING: Duration = Duration::from_secs(5);
+
 /// Limits on a task as a whole.
 #[derive(Clone, Debug)]
 pub struct ServeSettings {
-    /// From claim to the last byte.
+    /// The requests of a task, and reading what they bring.
     pub task_timeout: Duration,
     /// Redirects followed.
     pub max_redirects: usize,
@@ -59,6 +65,8 @@ pub struct Server {
     pub hold: Hold,
     /// Where the work is done.
     pub desk: Desk,
+    /// Room for documents that take much memory to read: one at a time.
+    pub large_documents: Arc<Semaphore>,
     /// The rules of the house.
     pub house: Arc<House>,
     /// Limits.
@@ -69,6 +77,8 @@ pub struct Server {
     pub progress: Arc<Progress>,
     /// Rules by origin.
     pub robots: Arc<RobotsCache>,
+    /// Counts what is stored for each source.
+    pub usage: UsageMeter,
 }
 
 impl std::fmt::Debug for Server {
@@ -137,21 +147,25 @@ impl Server {
     /// Reads, looks up, decides and commits; again when the feed changed in between.
     async fn conclude(&self, lease: Arc<Lease>, asked: Asked, at: Ts) {
         let Asked { answer, trail } = asked;
+        let mut reply = match answer {
+            Answer::Reply(reply) => reply,
+            Answer::LeadsTo(target, hops) => Arc::new(Reply::Elsewhere { target, hops }),
+            // Whatever we found is theirs to find.
+            Answer::Lost => return,
+        };
+        let limit = trail.left.max(MIN_READING);
+        // A large document keeps its room until what was read of it is committed.
+        let mut room = None;
         for _ in 0..CONFLICTS {
-            let outcome = match &answer {
-                Answer::Reply(reply) => {
-                    self.judge(&lease, reply, at).instrument(spans::handle()).await
-                }
-                Answer::LeadsTo(target, hops) => {
-                    let reply = Reply::Elsewhere { target: target.clone(), hops: *hops };
-                    self.judge(&lease, &Arc::new(reply), at).instrument(spans::handle()).await
-                }
-                // Whatever we found is theirs to find.
-                Answer::Lost => return,
-            };
-            let mut outcome = match outcome {
+            let judging = self.judge(&lease, &reply, limit, at, &mut room);
+            let mut read = judging.instrument(spans::handle()).await;
+            if let Err(Unread::OutOfTime(detail)) = read {
+                reply = Arc::new(failed(Code::TooLarge, detail, None));
+                read = self.judge(&lease, &reply, limit, at, &mut room).await;
+            }
+            let mut outcome = match read {
                 Ok(outcome) => outcome,
-                Err(message) => {
+                Err(Unread::OutOfTime(message) | Unread::Failed(message)) => {
                     tell::serving_failed(self.settings.messages, &lease, &message);
                     handle::our_fault(&lease, &message, at)
                 }
@@ -167,10 +181,14 @@ impl Server {
             let (span, subjects) = (spans::commit(&outcome), spans::subjects(&outcome));
             // A sink may be handed the events before this goes on.
             self.progress.traces.remember(subjects);
+            let stored = stored_bytes(&outcome);
             let commit = Commit { lease: Lease::clone(&lease), outcome };
             match self.committer.commit(commit).instrument(span).await {
                 Ok(Committed::Done) => {
                     tally.count(&self.progress);
+                    if let Some(source) = &lease.source {
+                        self.usage.add(source.id.0, stored);
+                    }
                     let queued = said.queued(&*self.store, &lease).await;
                     said.tell(&lease, &queued);
                     return;
@@ -198,22 +216,49 @@ impl Server {
     }
 
     /// The two pure steps with the look-up between them. Reading is work: it is done off the
-    /// threads that talk to the network.
+    /// threads that talk to the network, and given up when it takes too long.
     async fn judge(
         &self,
         lease: &Arc<Lease>,
         reply: &Arc<Reply>,
+        limit: Duration,
         at: Ts,
-    ) -> Result<Outcome, String> {
+        room: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<Outcome, Unread> {
+        let began = Instant::now();
         let (task, answer, house) = (Arc::clone(lease), Arc::clone(reply), Arc::clone(&self.house));
-        let parsed = self.desk.work(move || handle::parse(&task, &answer, &house)).await;
-        let (parsed, ask) = parsed.map_err(|error| format!("reading failed: {error}"))?;
+        let small = move || handle::parse_small(&task, &answer, &house);
+        let parsed = self.desk.work_within("parsing", limit, small).await;
+        let parsed = match parsed.map_err(|error| Unread::of("parsing", error))? {
+            Some(parsed) => Ok(parsed),
+            None => self.parse_large(lease, reply, limit, room).await,
+        };
+        let (parsed, ask) = parsed.map_err(|error| Unread::of("parsing", error))?;
+        let limit = limit.saturating_sub(began.elapsed()).max(MIN_READING);
         self.count_body(reply, parsed.decoded());
         let known = self.hold.until_done(Step::Ask, || self.store.lookup(ask.clone())).await;
-        let known = known.map_err(|error| error.to_string())?;
+        let known = known.map_err(|error| Unread::Failed(error.to_string()))?;
         let (task, house) = (Arc::clone(lease), Arc::clone(&self.house));
         let decide = move || handle::decide(&task, parsed, &known, at, &house);
-        self.desk.work(decide).await.map_err(|error| format!("deciding failed: {error}"))
+        let decided = self.desk.work_within("extracting", limit, decide).await;
+        decided.map_err(|error| Unread::of("extracting", error))
+    }
+
+    /// Reads a large document when there is room for it.
+    async fn parse_large(
+        &self,
+        lease: &Arc<Lease>,
+        reply: &Arc<Reply>,
+        limit: Duration,
+        room: &mut Option<OwnedSemaphorePermit>,
+    ) -> Result<(handle::Parsed, Ask), Unfinished> {
+        if room.is_none() {
+            // Nobody closes it.
+            *room = Arc::clone(&self.large_documents).acquire_owned().await.ok();
+        }
+        let (task, answer, house) = (Arc::clone(lease), Arc::clone(reply), Arc::clone(&self.house));
+        let parse = move || handle::parse(&task, &answer, &house);
+        self.desk.work_within("parsing", limit, parse).await
     }
 
     /// Counts a body that was read, as it was transferred and as it was read.
@@ -314,9 +359,10 @@ impl Server {
             Ok(exchange) => {
                 span.record("status", exchange.status).record("bytes", exchange.body.len());
                 drop(span);
-                let kept = self.keep(task, exchange).instrument(spans::archive()).await;
+                let kept = self.keep((task, kind), exchange).instrument(spans::archive()).await;
                 let (exchange, record) =
                     kept.map_err(|message| failed(Code::Internal, message, None))?;
+                trail.retained.push(self.archive.retain(&exchange, Some(kind)));
                 trail.fetches.push(record);
                 Ok(exchange)
             }
@@ -349,10 +395,11 @@ impl Server {
         }
         let copy = lease.robots.as_ref().filter(|_| kind != Kind::Robots)?;
         match self.rules(lease, copy, url, trail).await {
-            Ok(rules) => {
-                let allowed = rules.allows(&self.house.robots_agent, &web::path_and_query(url));
-                (!allowed).then(|| said(Code::RobotsBlocked, format!("robots.txt disallows {url}")))
-            }
+            Ok(rules) => match self.allows(rules, url).await {
+                Ok(true) => None,
+                Ok(false) => Some(said(Code::RobotsBlocked, format!("robots.txt disallows {url}"))),
+                Err(reply) => Some(reply),
+            },
             Err(reply) => Some(reply),
         }
     }
@@ -361,7 +408,7 @@ impl Server {
     /// disk is full: it waits.
     async fn keep(
         &self,
-        task: Option<TaskId>,
+        (task, kind): (Option<TaskId>, Kind),
         exchange: Exchange,
     ) -> Result<(Exchange, FetchRecord), String> {
         self.progress.request(Some(exchange.status), exchange.body.len());
@@ -370,11 +417,13 @@ impl Server {
         loop {
             let archive = Arc::clone(&self.archive);
             let append = move || {
-                let kept = archive.append(&unkept).map(|raw| record(task, &unkept, raw));
+                let kept = archive
+                    .append_as(&unkept, Some(kind))
+                    .map(|raw| fetch_record(task, &unkept, raw));
                 (unkept, kept)
             };
             let (exchange, kept) =
-                self.desk.work(append).await.map_err(|error| error.to_string())?;
+                self.desk.work("archiving", append).await.map_err(|error| error.to_string())?;
             match kept {
                 Ok(record) => {
                     let length = record.raw.as_ref().map_or(0, |raw| raw.length);
@@ -392,6 +441,26 @@ impl Server {
     }
 }
 
+/// Why an answer could not be read, for people.
+enum Unread {
+    /// It would have taken too long.
+    OutOfTime(String),
+    /// Our own fault.
+    Failed(String),
+}
+
+impl Unread {
+    fn of(step: &str, error: Unfinished) -> Self {
+        match error {
+            Unfinished::OutOfTime(limit) => {
+                let seconds = limit.as_secs();
+                Self::OutOfTime(format!("{step} took longer than {seconds} s and was given up"))
+            }
+            Unfinished::Failed(error) => Self::Failed(format!("{step} failed: {error}")),
+        }
+    }
+}
+
 fn refused(code: Code, detail: impl Into<String>) -> Reply {
     Reply::Refused { code, detail: detail.into() }
 }
@@ -400,7 +469,9 @@ pub(super) fn failed(code: Code, detail: impl Into<String>, not_before: Option<T
     Reply::Failed { code, detail: detail.into(), not_before }
 }
 
-fn record(task: Option<TaskId>, exchange: &Exchange, raw: RawRef) -> FetchRecord {
+/// The line about an answer that the store keeps.
+#[must_use]
+pub fn fetch_record(task: Option<TaskId>, exchange: &Exchange, raw: RawRef) -> FetchRecord {
     let hash: [u8; 32] = Sha256::digest(&exchange.body).into();
     FetchRecord {
         id: exchange.id,

@@ -9,11 +9,16 @@
 mod north_cloud;
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use feedmill_formats::url as web;
 
 use crate::config::Messages;
 use crate::db::DbError;
 use crate::frontier::{admit, queue_key};
-use crate::model::{Code, EventKind, Kind, Lease, NewEvent, NewTask, Next, Outcome, canonical_uid};
+use crate::model::{
+    Code, EventKind, HostAdvice, Kind, Lease, NewEvent, NewTask, Next, Outcome, Ts, canonical_uid,
+};
 use crate::store::Store;
 use crate::store::browse::tasks::taken_in;
 
@@ -21,6 +26,8 @@ use crate::store::browse::tasks::taken_in;
 const FAILURES: u32 = 10;
 /// So is a request that takes longer, in milliseconds.
 const SLOW: u64 = 30_000;
+/// A longer pause of a host is told.
+const LONG_PAUSE: Duration = Duration::from_mins(5);
 
 /// What is to be said of an outcome.
 pub(super) struct Said {
@@ -36,6 +43,31 @@ pub(super) struct Said {
     stored: Option<String>,
     /// Addresses found, where each is told.
     found: Vec<NewTask>,
+    paused: Option<Paused>,
+}
+
+/// A host that a response asked to leave alone for long.
+struct Paused {
+    host: String,
+    url: String,
+    until: Ts,
+    /// Whether it asked for that itself: without a robots.txt the pause is ours.
+    is_asked: bool,
+}
+
+impl Paused {
+    fn of(outcome: &Outcome) -> Option<Self> {
+        let last = outcome.fetches.last()?;
+        let (until, is_asked) = match outcome.host {
+            HostAdvice::SlowDown { until } => (until?, true),
+            HostAdvice::Pause { until } => (until, true),
+            HostAdvice::Wait { until } => (until, false),
+            HostAdvice::NotAsked | HostAdvice::Fine | HostAdvice::Neutral => return None,
+        };
+        let host = web::parse(&last.url).map(|url| web::host(&url)).unwrap_or_default();
+        let lasts = until.since(last.at) > LONG_PAUSE;
+        lasts.then(|| Self { host, url: last.url.clone(), until, is_asked })
+    }
 }
 
 /// What is to be said of a poll.
@@ -72,6 +104,7 @@ impl Said {
                 Messages::NorthCloud => outcome.discovered.clone(),
                 Messages::Feedmill | Messages::Newsfed | Messages::Canonical => Vec::new(),
             },
+            paused: Paused::of(outcome),
         }
     }
 
@@ -109,6 +142,7 @@ impl Said {
                 "a slow fetch"
             );
         }
+        self.host_paused();
         self.submitted(lease, queued);
         match (&self.poll, self.words) {
             (Some(poll), Messages::NorthCloud) => self.feed_polled(lease, poll),
@@ -118,6 +152,16 @@ impl Said {
             (None, _) => self.served(lease),
         }
         self.events.iter().for_each(|event| self.happened(lease, event));
+    }
+
+    /// Everything of the host waits, not only what was asked for.
+    fn host_paused(&self) {
+        let Some(Paused { host, url, until, is_asked }) = &self.paused else { return };
+        let (http_status, reason) = (self.status, self.reason.as_str());
+        match is_asked {
+            true => tracing::warn!(host, %until, url, http_status, reason, "host paused"),
+            false => tracing::info!(host, %until, url, http_status, reason, "host paused"),
+        }
     }
 
     fn served(&self, lease: &Lease) {

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use feedmill_formats::url as web;
-use url::Url;
+use url::{Host, Url};
 
-use super::guard::PastProxy;
+use super::guard::{PastProxy, ProxyAddress};
 use super::{FetchError, Guard};
 use crate::config::SecretUrl;
 use crate::model::{Source, UrlHash};
@@ -39,6 +39,8 @@ pub fn poster(
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Way {
     pub(super) proxy: Option<String>,
+    /// The proxy is not the operator's but one that a source names: the guard holds for it.
+    is_sources_proxy: bool,
     bind: Option<IpAddr>,
 }
 
@@ -51,11 +53,26 @@ impl Way {
         source: Option<&Source>,
     ) -> Self {
         let access = source.map(|source| &source.spec.access);
+        let operators = proxy.expose();
         let proxy = access.and_then(|access| access.proxy.as_ref()).unwrap_or(proxy).expose();
         let own = access.map(|access| access.bind.as_slice()).filter(|bind| !bind.is_empty());
         Self {
             proxy: (!proxy.is_empty()).then(|| proxy.to_owned()),
+            is_sources_proxy: proxy != operators,
             bind: sticky(own.unwrap_or(bind), url),
+        }
+    }
+
+    /// A name that has to be looked up before anybody is asked: that of a source's proxy, because the
+    /// HTTP library does not tell why it could not connect to a SOCKS proxy, and that of an address on
+    /// the operator's proxy, whose name the resolver lets pass.
+    pub(super) fn name_to_check(&self, url: &Url) -> Option<String> {
+        match ProxyAddress::parse(self.proxy.as_deref()?)?.host {
+            Host::Domain(name) => {
+                let is_target = url.domain().is_some_and(|target| target == name);
+                (self.is_sources_proxy || is_target).then_some(name)
+            }
+            Host::Ipv4(_) | Host::Ipv6(_) => None,
         }
     }
 }
@@ -119,11 +136,15 @@ impl Ways {
             Some(proxy) => {
                 // Not told further: the address of a proxy may hold a password.
                 let unusable = || FetchError::BadRequest("the proxy's address is unusable".into());
-                let host = Url::parse(proxy).ok().and_then(|url| url.host_str().map(str::to_owned));
-                let names =
-                    PastProxy { guard: self.guard.clone(), proxy: host.ok_or_else(unusable)? };
-                let proxy = reqwest::Proxy::all(proxy).map_err(|_| unusable())?;
-                builder.dns_resolver(names).proxy(proxy)
+                let address = ProxyAddress::parse(proxy).ok_or_else(unusable)?;
+                let builder = if way.is_sources_proxy {
+                    self.guard.check_proxy(proxy)?;
+                    builder.dns_resolver(self.guard.clone())
+                } else {
+                    let (guard, host) = (self.guard.clone(), address.host.to_string());
+                    builder.dns_resolver(PastProxy { guard, proxy: host })
+                };
+                builder.proxy(reqwest::Proxy::all(proxy).map_err(|_| unusable())?)
             }
         };
         builder.build().map_err(|error| FetchError::BadRequest(super::client::chain(&error)))

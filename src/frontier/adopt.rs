@@ -97,7 +97,13 @@ pub(super) fn merge(from: i64, into: i64) -> String {
     };
     let columns =
         ["crawl_ms", "learned_ms", "slow_ms", "blocked_until", "next_at", "last_fetch_at"];
-    columns.into_iter().map(later).collect()
+    // Who asked for the longer block comes with it, so this is before the block itself.
+    let by = format!(
+        "UPDATE host SET blocked_by = (SELECT o.blocked_by FROM host o WHERE o.id = {from})
+         WHERE queue_id = {into} AND blocked_until <
+           coalesce((SELECT o.blocked_until FROM host o WHERE o.id = {from}), 0);"
+    );
+    std::iter::once(by).chain(columns.into_iter().map(later)).collect()
 }
 
 /// Forgets a queue that is empty.
@@ -120,6 +126,7 @@ mod tests {
             lease: std::time::Duration::from_secs(60),
             robots_for_feeds: false,
             discover: true,
+            ignore_pauses: false,
             concurrency: 1,
             groups: groups
                 .iter()

@@ -1,16 +1,16 @@
 //! The pace at which a host is asked. Pure.
 //!
 //! The pause is what robots.txt asks for, else what the source says, else the default; it is never
-//! shorter than what complaints (429, 503) have taught or what the operator allows. A complaint doubles the learned pause, an
-//! answer without one lets it shrink slowly, so that the pace does not swing back into the next
-//! complaint.
+//! shorter than what complaints (429) have taught or what the operator allows. A complaint doubles the
+//! learned pause, an answer without one lets it shrink slowly, so that the pace does not swing back
+//! into the next complaint. A 503 with `Retry-After` pauses the host and teaches nothing.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::Extension;
-use crate::model::{HostAdvice, Ts};
+use crate::model::{HostAdvice, TaskId, Ts};
 
 /// A learned pause is never longer than this.
 const LONGEST_MS: i64 = 10 * 60 * 1000;
@@ -27,7 +27,7 @@ pub enum PauseOrigin {
     CrawlDelay,
     /// The rate of a source.
     Source,
-    /// Complaints (429, 503).
+    /// Complaints (429).
     Learned,
     /// The operator's word about the host.
     Operator,
@@ -48,6 +48,8 @@ pub struct Pace {
     pub slow_ms: i64,
     /// Nothing before this time.
     pub blocked_until: Ts,
+    /// The task whose response asked for that; `None` when the operator did.
+    pub blocked_by: Option<TaskId>,
 }
 
 impl Pace {
@@ -76,6 +78,11 @@ impl Pace {
         (Duration::from_millis(u64::try_from(pause.0).unwrap_or(0)), pause.1)
     }
 
+    /// Whether a response asked to leave the host alone, for longer than until now.
+    pub(super) fn is_asked_to_wait(&self, now: Ts) -> bool {
+        self.blocked_by.is_some() && self.blocked_until > now
+    }
+
     /// What a lease gets that needs a slot of this host too, which is free from `next_at` on unless
     /// somebody holds it. A pause is waited out with the slot in hand: the host's own queue, which
     /// comes at the very end of each, would otherwise always be first.
@@ -100,10 +107,28 @@ impl Pace {
                 self.learned_ms = pause.saturating_mul(2).min(LONGEST_MS).max(self.learned_ms);
                 self.blocked_until = self.blocked_until.max(until.unwrap_or(now));
             }
-            HostAdvice::Wait { until } => self.blocked_until = self.blocked_until.max(until),
+            HostAdvice::Pause { until } | HostAdvice::Wait { until } => {
+                self.blocked_until = self.blocked_until.max(until);
+            }
         }
         let next = now.after(self.pause(default)).max(self.blocked_until);
         (self, next)
+    }
+
+    /// The same after the response to a task: whoever asked for the longest pause is remembered.
+    #[must_use]
+    pub fn after_task(
+        self,
+        task: TaskId,
+        advice: HostAdvice,
+        now: Ts,
+        default: Duration,
+    ) -> (Self, Ts) {
+        let (mut pace, next) = self.after(advice, now, default);
+        if pace.blocked_until > self.blocked_until {
+            pace.blocked_by = Some(task);
+        }
+        (pace, next)
     }
 }
 
@@ -154,6 +179,30 @@ mod tests {
         let (calmer, next) = again.after(HostAdvice::Fine, told, SECOND);
         assert_eq!(calmer.learned_ms, 3920);
         assert_eq!(next, told.after(Duration::from_millis(3920)));
+    }
+
+    #[test]
+    fn a_pause_that_a_server_asks_for_is_kept_and_teaches_nothing() {
+        let now = Ts::from_ms(1_000_000);
+        let until = now.after(Duration::from_hours(1));
+        let (pace, next) = Pace::default().after(HostAdvice::Pause { until }, now, SECOND);
+        assert_eq!((pace.learned_ms, pace.blocked_until, next), (0, until, until));
+    }
+
+    #[test]
+    fn the_longest_pause_tells_who_asked_for_it() {
+        let now = Ts::from_ms(1_000_000);
+        let until = |hours| now.after(Duration::from_hours(hours));
+        let pause = |hours| HostAdvice::Pause { until: until(hours) };
+        let by = |pace: Pace, task, advice| pace.after_task(TaskId(task), advice, now, SECOND).0;
+        let asked = by(Pace::default(), 1, pause(2));
+        assert_eq!((asked.blocked_until, asked.blocked_by), (until(2), Some(TaskId(1))));
+        for shorter in [pause(1), pause(2), HostAdvice::Fine, HostAdvice::Neutral] {
+            assert_eq!(by(asked, 2, shorter).blocked_by, Some(TaskId(1)), "{shorter:?}");
+        }
+        assert_eq!(by(asked, 2, pause(3)).blocked_by, Some(TaskId(2)));
+        let operator = Pace { blocked_until: until(5), ..Pace::default() };
+        assert_eq!(by(operator, 2, pause(3)).blocked_by, None);
     }
 
     proptest! {

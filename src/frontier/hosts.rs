@@ -6,10 +6,13 @@ use serde::Serialize;
 
 use super::{Pace, PauseOrigin, Rules};
 use crate::db::statement::{Dialect, Terms};
-use crate::model::Ts;
+use crate::model::{TaskId, Ts};
 
 /// A block that ends only when an operator lifts it: the last second that can be written down.
 pub const FOREVER: Ts = Ts::from_ms(253_402_300_799_000);
+
+/// Stands for the task whose response asked for a pause, when it is not known which that was.
+pub const UNKNOWN_TASK: TaskId = TaskId(0);
 
 /// Which hosts, and which part of them.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +61,9 @@ pub struct HostState {
     pub slow_ms: i64,
     /// Nothing before this time, when that is ahead.
     pub blocked_until: Option<Ts>,
+    /// The task whose response asked for that, [`UNKNOWN_TASK`] when it is not known; `None` when the
+    /// operator did.
+    pub blocked_by: Option<TaskId>,
     /// When a free slot can be used next; `None` when all are in use.
     pub next_at: Option<Ts>,
     /// Requests at a time.
@@ -86,7 +92,7 @@ pub struct Queued {
 }
 
 /// Columns of a host behind its name.
-pub(super) const NUMBERS: usize = 13;
+pub(super) const NUMBERS: usize = 14;
 
 /// Name and [`NUMBERS`] whole numbers, each of which may be missing.
 pub(super) fn sql(filter: &HostFilter, dialect: Dialect, now: Ts) -> (String, Terms) {
@@ -113,7 +119,7 @@ pub(super) fn sql(filter: &HostFilter, dialect: Dialect, now: Ts) -> (String, Te
     };
     let sql = format!(
         "SELECT h.name, h.crawl_ms, h.rate_ms, h.learned_ms, h.slow_ms, h.blocked_until,
-           h.created_at, h.concurrency, {}, {}, {}, {}, {}, {}
+           h.blocked_by, h.created_at, h.concurrency, {}, {}, {}, {}, {}, {}
          FROM host h WHERE {} ORDER BY h.name LIMIT {}",
         of_slots("max(s.last_fetch_at)"),
         of_slots("min(CASE WHEN s.lease_id IS NULL THEN s.next_at END)"),
@@ -135,7 +141,7 @@ pub(super) fn state(
     now: Ts,
     rules: &Rules,
 ) -> HostState {
-    let [crawl, rate, learned, slow, blocked, created, slots, last, next, flying, queues @ ..] =
+    let [crawl, rate, learned, slow, blocked, by, created, slots, last, next, flying, queues @ ..] =
         numbers;
     let pace = Pace {
         crawl_ms: crawl,
@@ -143,6 +149,7 @@ pub(super) fn state(
         learned_ms: learned.unwrap_or(0),
         slow_ms: slow.unwrap_or(0),
         blocked_until: Ts::from_ms(blocked.unwrap_or(0)),
+        blocked_by: by.map(TaskId),
     };
     let (pause, pause_from) = pace.pause_and_origin(rules.delay.get());
     let small = |number: Option<i64>| number.and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
@@ -157,6 +164,7 @@ pub(super) fn state(
         learned_ms: pace.learned_ms,
         slow_ms: pace.slow_ms,
         blocked_until: Some(pace.blocked_until).filter(|until| *until > now),
+        blocked_by: pace.blocked_by.filter(|_| pace.blocked_until > now),
         next_at: next.map(Ts::from_ms),
         concurrency: small(slots),
         in_flight: small(flying),

@@ -141,6 +141,7 @@ mod tests {
             lease: std::time::Duration::from_mins(1),
             robots_for_feeds: false,
             discover: true,
+            ignore_pauses: false,
             concurrency: 1,
             groups: vec![],
         }

@@ -28,10 +28,10 @@ use tokio::sync::{Mutex, Notify};
 
 use super::{
     Act, Adopted, Counts, Extension, Frontier, HostFilter, HostPatch, HostState, Order, Rejected,
-    Rules, Share, Stats, SubmitReport, Sweep, TaskFilter, admit,
+    Rules, Share, Stats, SubmitReport, Sweep, TaskFilter, WorkerShares, admit,
 };
 use crate::db::postgres::{Tx, WORK};
-use crate::db::{DbError, PgDb};
+use crate::db::{DbError, PgDb, Session as _};
 use crate::model::{Lane, Lease, LeaseId, NewTask, Task, TaskId, Ts, UrlHash};
 
 pub(crate) use complete::{Completed, Leases, settle};
@@ -213,13 +213,19 @@ impl Frontier for PgFrontier {
         Ok(report)
     }
 
-    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
+    async fn claim_shared(
+        &self,
+        n: usize,
+        lanes: &[Lane],
+        shares: WorkerShares,
+    ) -> Result<Vec<Lease>, DbError> {
         if n == 0 || lanes.is_empty() {
             return Ok(Vec::new());
         }
         let mut turn = self.turn.lock().await;
         let wanted = Wanted::of(n, &mut turn, self.db.given_now());
-        let leases = claim::claim(&self.db, wanted, lanes, &self.rules, self.obituary).await?;
+        let leases =
+            claim::claim(&self.db, wanted, lanes, &self.rules, shares, self.obituary).await?;
         turn.handed_out += leases.len();
         Ok(leases)
     }

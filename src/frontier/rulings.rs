@@ -154,6 +154,11 @@ impl KnownTask {
     }
 }
 
+/// The priority that a number stands for, if it is one.
+pub(super) fn priority(number: i64) -> Option<i64> {
+    (1..=10).contains(&number).then_some(number)
+}
+
 /// Whether a task goes to the next source that wants it: it is set aside, or a look that is over.
 pub(super) fn is_free(kind: Kind, status: Status) -> bool {
     let is_over = matches!(status, Status::Fetched | Status::Dead);
@@ -339,6 +344,7 @@ impl Act {
         !task.leased
             && match self {
                 Self::Retry => !idle && task.wanted && !task.withdrawn,
+                Self::Hasten => !idle && task.wanted && matches!(task.status, Status::Pending),
                 Self::Delete => !task.channel,
                 Self::Withdraw => !task.withdrawn,
             }
@@ -412,7 +418,9 @@ mod tests {
         let until = Ts::from_ms(7);
         let (slow, wait) =
             (HostAdvice::SlowDown { until: Some(until) }, HostAdvice::Wait { until });
-        for given in [HostAdvice::NotAsked, HostAdvice::Fine, HostAdvice::Neutral, slow, wait] {
+        let pause = HostAdvice::Pause { until };
+        let others = [HostAdvice::NotAsked, HostAdvice::Fine, HostAdvice::Neutral];
+        for given in others.into_iter().chain([slow, pause, wait]) {
             for own in [true, false] {
                 assert_eq!(advice(given, true, own), given, "who answered is meant");
             }

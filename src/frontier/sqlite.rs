@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use super::{
     Act, Adopted, Counts, Cursor, Extension, Frontier, HostFilter, HostPatch, HostState, Order,
-    Rejected, Rules, Share, Stats, SubmitReport, Sweep, TaskFilter, admit,
+    Rejected, Rules, Share, Stats, SubmitReport, Sweep, TaskFilter, WorkerShares, admit,
 };
 use crate::clock::Clock;
 use crate::db::{Db, DbError};
@@ -130,12 +130,18 @@ impl Frontier for SqliteFrontier {
         Ok(report)
     }
 
-    async fn claim(&self, n: usize, lanes: &[Lane]) -> Result<Vec<Lease>, DbError> {
+    async fn claim_shared(
+        &self,
+        n: usize,
+        lanes: &[Lane],
+        shares: WorkerShares,
+    ) -> Result<Vec<Lease>, DbError> {
         let lanes = lanes.to_vec();
         let (handed_out, obituary) = (self.handed_out.load(Ordering::Relaxed), self.obituary);
         let leases = self
             .write(move |conn, now, rules| {
-                claim::claim(conn, n, &lanes, now, rules, handed_out, obituary)
+                let wanted = claim::Wanted { n, lanes: &lanes, handed_out, shares: &shares };
+                claim::claim(conn, wanted, now, rules, obituary)
             })
             .await?;
         self.handed_out.fetch_add(leases.len() as u64, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use feedmill_formats::robots::Robots;
 use feedmill_formats::sketch::Sketch;
 use feedmill_formats::{sniff, url as web};
 
-use super::{Carried, Failure, House, fail, listing, refetch, verdict};
+use super::{Carried, Failure, House, fail, limits, listing, refetch, verdict};
 use crate::model::{
     Article, ArticleFact, Ask, Code, FetchId, Kind, Known, Lease, NewEvent, NewTask, Next, Outcome,
     Response, Ts, UrlHash, Verdict,
@@ -70,6 +70,9 @@ fn said_by_robots(known: &Known, url: &str, house: &House) -> Rights {
     let Some(Verdict::Rules(text)) = known.robots.as_ref().map(|copy| &copy.verdict) else {
         return Rights::default();
     };
+    if !Robots::mentions_use(text) {
+        return Rights::default();
+    }
     let path = web::parse(url).map(|url| web::path_and_query(&url)).unwrap_or_default();
     Robots::parse(text.as_bytes()).rights(&house.robots_agent, &path)
 }
@@ -135,7 +138,7 @@ pub(super) fn decide(
     let task = &lease.task;
     let stays = house.redirects.stays(carried.for_good);
     let at_home = if stays { task.url.clone() } else { carried.final_url.clone() };
-    let article = Article {
+    let mut article = Article {
         url: at_home,
         canonical_url: found.canonical_url,
         title: Some(found.title).filter(|title| !title.is_empty()),
@@ -152,21 +155,26 @@ pub(super) fn decide(
         method: found.method.to_owned(),
         confidence: found.confidence,
         rights,
+        cut: Vec::new(),
     };
+    let mut text = found.text;
+    limits::article(&mut article, &mut text);
     let source = lease.source.as_ref().map(|source| &source.spec);
     if let Some(reason) = house.validation.reject(&article, source, at) {
         return rejected(lease, &reason);
     }
+    let left_out = house.validation.believe_dates(&mut article, at);
     let last = web::parse(&carried.final_url).ok().filter(|_| !stays);
     let id = last.map_or(task.url_hash, |url| UrlHash::of(&web::key(&url, &house.key)));
     let mut outcome = placed(lease, id, &carried.final_url, found.word_count, at, house);
+    outcome.reason.extend(left_out);
     outcome.validators = Some((carried.validators, carried.final_url));
     outcome.article = Some(ArticleFact {
         id,
         task: task.id,
         source: task.source,
-        sketch: Sketch::of(&found.text),
-        text: found.text,
+        sketch: Sketch::of(&text),
+        text,
         content_hash: found.content_hash,
         simhash: found.simhash,
         fetch,

@@ -9,7 +9,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::poll::{Brought, seconds, went_well};
-use super::{Carried, House, identity, moved, refetch};
+use super::{Carried, House, identity, limits, moved, refetch};
 use crate::model::{
     AskedEntry, Code, Enclosure, Entry, EntryFact, EntryId, EventKind, FetchId, Kind, Known, Lease,
     NewEvent, NewTask, Next, Origin, Outcome, Person, Response, Source, TaskId, Ts, UrlHash,
@@ -68,38 +68,48 @@ fn fact(feed: TaskId, entry: &feed::Entry, by_id: bool, house: &House) -> EntryF
     let page = house.taking.page(entry);
     let key = page.as_ref().map(|page| web::key(page, &house.key));
     let uid = identity::uid(feed, entry, key.as_deref(), by_id, house.taking.by_link);
-    let link_hash = key.as_deref().map(UrlHash::of);
     let given = entry.link.as_deref().and_then(|link| web::parse(link).ok());
     let led = page.filter(|page| given.as_ref() != Some(page)).map(String::from);
-    let kept = Entry {
-        uid: uid.clone(),
-        given_link: entry.link.clone().filter(|_| led.is_some()),
-        canonical_link: led.or_else(|| entry.link.clone()),
+    // Its identity is that of the whole id, however little of it is kept.
+    let id = EntryId::of(feed, &uid);
+    let mut kept = Entry {
+        uid,
+        given_link: entry.link.clone().filter(|link| led.is_some() || !web::is_link(link)),
+        canonical_link: led.or_else(|| entry.link.clone().filter(|link| web::is_link(link))),
         title: entry.title.clone(),
         summary: entry.summary.clone(),
         content: entry.content.clone(),
         authors: entry
             .authors
             .iter()
-            .map(|a| Person { name: a.name.clone(), email: a.email.clone(), uri: a.uri.clone() })
+            .map(|a| Person {
+                name: a.name.clone(),
+                email: a.email.clone(),
+                uri: a.uri.clone().filter(|uri| web::is_link(uri)),
+            })
             .collect(),
         categories: entry.categories.clone(),
         enclosures: entry
             .enclosures
             .iter()
+            .filter(|e| web::is_link(&e.url))
             .map(|e| Enclosure { url: e.url.clone(), mime: e.mime.clone(), length: e.length })
             .collect(),
         published: entry.published,
         published_raw: entry.published_raw.clone(),
         updated: entry.updated,
         updated_raw: entry.updated_raw.clone(),
+        cut: Vec::new(),
     };
+    limits::entry(&mut kept);
+    // A page whose address is not kept is not followed either.
+    let link_hash = key.as_deref().filter(|_| kept.canonical_link.is_some()).map(UrlHash::of);
     let slice = u64::try_from(entry.raw.start)
         .ok()
         .zip(u64::try_from(entry.raw.len()).ok())
         .filter(|(_, length)| *length > 0);
     EntryFact {
-        id: EntryId::of(feed, &uid),
+        id,
         content_hash: content_hash(&kept, link_hash),
         entry: kept,
         link_hash,
@@ -118,7 +128,9 @@ pub(super) fn content_hash(entry: &Entry, page: Option<UrlHash>) -> [u8; 32] {
     };
     match page {
         Some(page) => add(&page.to_string()),
-        None => add(entry.canonical_link.as_deref().unwrap_or_default()),
+        None => {
+            add(entry.canonical_link.as_ref().or(entry.given_link.as_ref()).map_or("", |it| it))
+        }
     }
     for part in [&entry.title, &entry.summary, &entry.content] {
         add(part.as_deref().unwrap_or_default());
@@ -156,7 +168,7 @@ pub(super) fn decide(
     let still = leave(&mut read.facts, |_, fact| left_out.contains(&beginning(fact)));
     let mut brought = brought(&read, known, at);
     brought.items = brought.items.saturating_add(u32::try_from(still.len()).unwrap_or(u32::MAX));
-    let capped = match house.taking.cap(known.feed.last_success, at) {
+    let capped = match house.taking.cap(known.feed.last_success, carried.earliest(at)) {
         Some(cap) => older(&mut read.facts, known, cap, at),
         None => Vec::new(),
     };
@@ -181,7 +193,7 @@ pub(super) fn decide(
                 }
             }
             _ => {
-                let page = page(lease, &fact, &carried.final_url, at, house);
+                let page = page(lease, &fact, &carried, at, house);
                 turned_away += usize::from(page.is_none() && fact.link_hash.is_some());
                 outcome.discovered.extend(page);
                 outcome.entries.push(fact);
@@ -242,10 +254,14 @@ fn older(facts: &mut Vec<EntryFact>, known: &Known, cap: usize, at: Ts) -> Vec<[
 /// What the scheduler learns from a document.
 fn brought(read: &Read, known: &Known, at: Ts) -> Brought {
     let warnings = read.feed.warnings.iter();
+    let cuts = read.facts.iter().flat_map(|fact| &fact.entry.cut);
+    let cuts = cuts.map(|field| ("text_cut", field.as_str(), 1));
     let mut brought = Brought {
         // What it says is gone stands in it as well.
         items: u32::try_from(read.facts.len() + read.feed.deleted.len()).unwrap_or(u32::MAX),
-        warnings: Warned::gather(warnings.map(|one| (one.code, one.detail.as_str(), one.count))),
+        warnings: Warned::gather(
+            warnings.map(|one| (one.code, one.detail.as_str(), one.count)).chain(cuts),
+        ),
         document: Document::new(
             read.feed
                 .ttl
@@ -278,6 +294,7 @@ fn deleted(lease: &Lease, read: &Read, at: Ts) -> Vec<(EntryId, NewEvent)> {
     let gone = read.feed.deleted.iter().map(|gone| {
         let uid = format!("guid:{}", gone.id.trim());
         let id = EntryId::of(feed, &uid);
+        let uid = limits::uid(uid);
         let event = NewEvent {
             kind: EventKind::EntryDeleted,
             subject: id.to_string(),
@@ -323,12 +340,21 @@ fn corrected(facts: &[EntryFact], known: &Known) -> HashSet<EntryId> {
 }
 
 /// The page that an entry links to.
-fn page(lease: &Lease, fact: &EntryFact, base: &str, at: Ts, house: &House) -> Option<NewTask> {
+fn page(
+    lease: &Lease,
+    fact: &EntryFact,
+    carried: &Carried,
+    at: Ts,
+    house: &House,
+) -> Option<NewTask> {
     let link = fact.entry.canonical_link.clone().filter(|link| house.taking.takes(link))?;
-    let link = house.taking.upgraded(link, base);
+    let link = house.taking.upgraded(link, &carried.final_url);
     let found = found(lease, link, Kind::Article, Origin::Feed);
     let changed = fact.entry.updated.or(fact.entry.published);
-    Some(NewTask { refetch: refetch::on_change(lease, changed, at, house), ..found })
+    Some(NewTask {
+        refetch: refetch::on_change(lease, changed, carried.latest(at), house),
+        ..found
+    })
 }
 
 /// An address that a recurring task told of.

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use feedmill_formats::article::{Link, Links, Selector};
 use feedmill_formats::url::{self as web, Url};
-use feedmill_formats::walk::{self, Looks, Patterns};
+use feedmill_formats::walk::{self, Looks};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::feed::found;
 use super::poll::{self, Brought, EXHAUSTED, Polled, went_well};
 use super::probe::{self, Seen};
-use super::{Carried, House, article, unchanged};
+use super::{Carried, House, article, unchanged, verdict};
 use crate::model::{
     Ask, Code, Kind, Known, Lease, NewSource, NewTask, Next, Origin, Outcome, Outside, Refetch,
     Response, Ts, UrlHash, Validators, Website,
@@ -120,7 +120,7 @@ pub fn preview(
     house: &House,
 ) -> Result<Preview, String> {
     let links = Links::read(html, url, &house.robots_agent).map_err(|error| error.to_string())?;
-    let patterns = Patterns::new(&spec.article_url_patterns)?;
+    let patterns = walk::compiled(&spec.article_url_patterns).map_err(|error| error.to_string())?;
     let rules = walk::Rules { patterns: &patterns, max_page: house.spider.max_page_number, at };
     let host = web::parse(url).map(|url| web::host(&url)).unwrap_or_default();
     let lead = |link: Link| Lead::new(walk::tidied(&link.url), link.in_frame, &host, house);
@@ -205,7 +205,9 @@ pub(super) fn read(
     let told = response.exchange.headers.list("x-robots-tag").unwrap_or_default();
     let follow = links.follow && !told.to_ascii_lowercase().contains("nofollow");
     let all = if follow { links.all() } else { Vec::new() };
-    let mut read = judge(lease, all, body_hash, house)?;
+    let served = verdict::served_at(&response.exchange.headers);
+    let latest = served.map_or(lease.now, |served| served.max(lease.now));
+    let mut read = judge(lease, all, body_hash, latest, house)?;
     let seeks = lease.source.as_ref().is_some_and(|source| source.spec.seeks_beside());
     if seeks && lease.task.depth == 0 && house.search.requests > 0 {
         read.beside = Some(Seen::beside(response, body));
@@ -235,14 +237,14 @@ fn judge(
     lease: &Lease,
     links: Vec<Link>,
     body_hash: [u8; 32],
+    latest: Ts,
     house: &House,
 ) -> Result<Read, (Code, String)> {
     let given = lease.source.as_ref().map_or(&[][..], |source| &source.spec.article_url_patterns);
-    let patterns = Patterns::new(given).map_err(|error| {
-        (Code::Parse, format!("an article_url_pattern is no expression: {error}"))
-    })?;
+    let patterns = walk::compiled(given)
+        .map_err(|error| (Code::Parse, format!("article_url_patterns cannot be used: {error}")))?;
     let max_page = house.spider.max_page_number;
-    let rules = walk::Rules { patterns: &patterns, max_page, at: lease.now };
+    let rules = walk::Rules { patterns: &patterns, max_page, at: latest };
     let host = home(lease);
     let (articles, pages, outside) = (Vec::new(), Vec::new(), Vec::new());
     let mut read = Read { body_hash, articles, pages, outside, left: 0, beside: None };
@@ -329,7 +331,9 @@ pub(super) fn decide(
     }
     let is_first = known.feed.last_success.is_none();
     let led = match list_of(lease) {
-        Some((_, _, max_pages)) => listed(lease, read, max_pages, known, at),
+        Some((_, _, max_pages)) => {
+            listed(lease, read, max_pages, known, (at, carried.earliest(at)))
+        }
         None => walked(lease, read, is_first, known, at, house),
     };
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -366,9 +370,15 @@ pub(super) fn decide(
 
 /// A list that was never read, or not for long, brings its first articles only, those counted that
 /// are known: the limit comes before everything else.
-fn listed(lease: &Lease, read: &Read, max_pages: u16, known: &Known, at: Ts) -> Led {
+fn listed(
+    lease: &Lease,
+    read: &Read,
+    max_pages: u16,
+    known: &Known,
+    (at, earliest): (Ts, Ts),
+) -> Led {
     let (most, stale) = FIRST_TIME;
-    let limited = known.feed.last_success.is_none_or(|last| at.since(last) > stale);
+    let limited = known.feed.last_success.is_none_or(|last| earliest.since(last) > stale);
     let before = usize::try_from(known.listed).unwrap_or(usize::MAX);
     let left = if limited { most.saturating_sub(before) } else { usize::MAX };
     let (taken, cut) = read.articles.split_at(read.articles.len().min(left));

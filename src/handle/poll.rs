@@ -11,8 +11,8 @@ use crate::model::{
     Origin, PollFigures, PollPolicy, Task, Ts, Validators, Warned,
 };
 use crate::schedule::{
-    Decision, Document, FIRST_PRICE, Failed, Found, Hints, Poll, Rates, Signs, State, judge,
-    overflowed,
+    Decision, Document, FIRST_PRICE, Failed, Found, Hints, Poll, PollFailure, Rates, Signs, State,
+    judge, overflowed,
 };
 
 /// A channel that is suspected to be frozen is asked without validators at most this often.
@@ -45,6 +45,8 @@ pub(super) struct Polled {
     pub(super) decision: Decision,
     pub(super) fact: FeedFact,
     pub(super) events: Vec<NewEvent>,
+    /// The time by the clock that is behind, ours or the server's.
+    earliest: Ts,
 }
 
 /// Whole seconds, as the scheduler counts.
@@ -169,7 +171,7 @@ pub(super) fn went_well(
     let figures = PollFigures { delays, interval_before_ms };
     let based_on = known.feed.version;
     let fact = FeedFact { based_on, state, items: found.items, new_items, figures };
-    Polled { decision, fact, events }
+    Polled { decision, fact, events, earliest: carried.earliest(at) }
 }
 
 /// All that other channels have told of.
@@ -202,7 +204,7 @@ pub(super) fn next(lease: &Lease, polled: &mut Polled, told: bool, at: Ts) -> Ne
     let last = polled.fact.state.schedule.as_deref().and_then(State::from_bytes);
     let last = last.map_or(0, |state| i64::from(state.last_item) * 1000);
     let quiet_since = Ts::from_ms(last).max(lease.task.discovered_at);
-    let quiet = at.since(quiet_since);
+    let quiet = polled.earliest.since(quiet_since);
     if !is_found(&lease.task) || (told && lease.task.kind == Kind::Sitemap) {
         return Next::Again { at: polled.decision.at };
     }
@@ -224,10 +226,13 @@ pub(super) fn went_wrong(
     at: Ts,
     house: &House,
 ) -> (Option<Decision>, FeedFact, Vec<NewEvent>) {
-    let Failure { code, told: told_at, fresh, .. } = *failure;
+    let Failure { code, status, told: told_at, capped, fresh, .. } = *failure;
     let before = remembered(known);
     let poll = poll(lease, known, &before, at, house);
-    let Failed { state, next } = house.policy.after_failure(&poll, code, told_at, fresh);
+    let Failed { state, next } = {
+        let failure = PollFailure { code, status, told: told_at, capped, fresh };
+        house.policy.after_failure(&poll, &failure)
+    };
     let next = next.filter(|_| !is_over(&lease.task, known, code, state.disabled));
     let is_owed = is_owed(&lease.task, known, code);
     let signs = Signs { code: Some(code), ..Signs::default() };

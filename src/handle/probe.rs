@@ -64,7 +64,7 @@ pub(super) fn read(
     let url =
         web::parse(response.final_url()).map_err(|error| (Code::BadUrl, error.to_string()))?;
     if may_be_sitemap(body, &url)
-        && let Ok(read) = sitemap::read(&lease.task, response.final_url(), body)
+        && let Ok(read) = sitemap::read(&lease.task, response.final_url(), body, house.max_decoded)
     {
         let seen = Seen::of_sitemap(&read.sitemap);
         return Ok(Read { seen, body: Body::Sitemap(Box::new(read)) });

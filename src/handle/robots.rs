@@ -2,14 +2,16 @@
 //!
 //! A missing file allows everything; one that cannot be had makes the host wait, and kills no task.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use feedmill_formats::decode::{self, DecodeError};
 use feedmill_formats::robots::Robots;
 use feedmill_formats::url as web;
 
-use super::{House, Reply, inflate, verdict};
+use super::{House, Reply, verdict};
 use crate::model::{
-    Code, HostAdvice, Known, Lease, Next, Outcome, RobotsFact, RobotsState, Task, TaskId,
+    Code, HostAdvice, Known, Lease, Next, Outcome, Response, RobotsFact, RobotsState, Task, TaskId,
     Truncation, Ts, Verdict,
 };
 
@@ -132,6 +134,12 @@ fn last_use(copy: &RobotsState, house: &House) -> Ts {
     copy.fetched_at.after(house.robots_ttl + STALE)
 }
 
+/// When a server that cannot serve its robots.txt wants us back.
+fn told_by(response: &Response, house: &House) -> Option<Ts> {
+    let (headers, ended) = (&response.exchange.headers, response.exchange.ended);
+    Some(verdict::retry_after(headers, ended, house.max_retry_after)?.until)
+}
+
 fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Failure> {
     let failure = |detail: String| Failure { detail, told: None, rate_limited: false, busy: false };
     match reply {
@@ -154,7 +162,7 @@ fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Fai
             {
                 Err(failure("robots.txt broke off".to_owned()))
             }
-            200..=299 => match inflate(response, house) {
+            200..=299 => match start_of(response) {
                 Ok(body) if verdict::walled(response, &body).is_some() => {
                     Err(failure("a bot wall answered for robots.txt".to_owned()))
                 }
@@ -163,12 +171,12 @@ fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Fai
                     let delay = Robots::parse(text.as_bytes()).crawl_delay(&house.robots_agent);
                     Ok((Verdict::Rules(text), delay))
                 }
-                Err((_, detail)) => Err(failure(detail)),
+                Err(error) => Err(failure(error.to_string())),
             },
             500..=599 if house.robots_lenient => Ok((Verdict::AllowAll, None)),
             status @ (429 | 500..=599) => Err(Failure {
                 detail: format!("status {status}"),
-                told: verdict::retry_after(&response.exchange.headers, response.exchange.ended),
+                told: told_by(response, house),
                 // Where it led elsewhere, it is not this host that complains.
                 rate_limited: status == 429 && response.redirects.is_empty(),
                 busy: false,
@@ -177,6 +185,13 @@ fn said(reply: &Reply, house: &House) -> Result<(Verdict, Option<Duration>), Fai
             _ => Ok((Verdict::AllowAll, None)),
         },
     }
+}
+
+/// The file as far as it is read, and a little more to tell that there is more. A small answer that
+/// unfolds to a large one is not unfolded any further.
+fn start_of(response: &Response) -> Result<Cow<'_, [u8]>, DecodeError> {
+    let coding = response.exchange.headers.list("content-encoding");
+    decode::start_of(&response.exchange.body, coding.as_deref(), LIMIT + 1)
 }
 
 /// As much of a file as is read. Half a line may rule the opposite of the whole.

@@ -28,9 +28,16 @@ pub(super) struct Read {
     pub(super) origin: Option<String>,
 }
 
-pub(super) fn read(task: &Task, base: &str, body: &[u8]) -> Result<Read, (Code, String)> {
+pub(super) fn read(
+    task: &Task,
+    base: &str,
+    body: &[u8],
+    max_decoded: usize,
+) -> Result<Read, (Code, String)> {
     let body_hash = Sha256::digest(body).into();
-    let read = sitemap::parse(body, base, &sitemap::Limits::default());
+    let limits = sitemap::Limits::default();
+    let limits = sitemap::Limits { bytes: limits.bytes.min(max_decoded), ..limits };
+    let read = sitemap::parse(body, base, &limits);
     if read == Err(SitemapError::HtmlNotSitemap) {
         let home = web::parse(&task.url).ok().filter(|url| url.path() == "/");
         if let Some(home) = home {
@@ -70,7 +77,7 @@ pub(super) fn decide(
     if read.origin.is_none() && known.feed.body_hash == Some(read.body_hash) {
         return unchanged(lease, Code::Ok, "the same as last time", carried, known, at, house);
     }
-    let since = at.before(house.sitemap_max_age);
+    let since = carried.earliest(at).before(house.sitemap_max_age);
     let all = house.sitemap_max_age.is_zero();
     let base = web::parse(&carried.final_url).ok();
     let absolute = |loc: &str| match &base {
@@ -81,7 +88,7 @@ pub(super) fn decide(
     let items = read.sitemap.urls.len() + read.sitemap.children.len() + site.len();
     let pages = read.sitemap.urls.iter().filter(|page| all || page.may_be_since(since));
     let pages = pages.filter_map(|page| {
-        let refetch = refetch::on_change(lease, page.lastmod, at, house);
+        let refetch = refetch::on_change(lease, page.lastmod, carried.latest(at), house);
         let link = house.taking.upgraded(absolute(&page.loc)?, &carried.final_url);
         let found = found(lease, link, Kind::Article, Origin::Sitemap);
         Some(NewTask { refetch, ..found })

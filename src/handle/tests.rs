@@ -1,9 +1,12 @@
 //! What answers mean, case by case: a task, an answer, what was known, and the outcome.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 use super::*;
 use crate::model::{
@@ -12,6 +15,7 @@ use crate::model::{
 };
 use crate::model::{FeedState, RefetchPolicy};
 
+mod clocks;
 mod identity;
 mod listings;
 mod moves;
@@ -52,6 +56,7 @@ fn house() -> House {
         max_decoded: 1 << 20,
         robots_ttl: 24 * HOUR,
         robots_agent: "Feedmill".into(),
+        max_retry_after: 7 * 24 * HOUR,
         sitemap_max_age: 48 * HOUR,
         min_html_chars: 200,
         max_redirects: 5,
@@ -271,7 +276,11 @@ fn a_server_that_asks_for_patience_gets_exactly_that() {
         let outcome =
             served(&lease, answer(FEED, status, &[("retry-after", "7200")], ""), &Known::default());
         assert_eq!(outcome.next, Next::Retry { at: told, code: Code::RateLimited });
-        assert_eq!(outcome.host, HostAdvice::SlowDown { until: Some(told) });
+        let advice = match status {
+            429 => HostAdvice::SlowDown { until: Some(told) },
+            _ => HostAdvice::Pause { until: told },
+        };
+        assert_eq!(outcome.host, advice);
     }
 }
 
@@ -448,6 +457,42 @@ fn robots_that_cannot_be_had_make_the_host_wait_unless_a_copy_serves() {
     assert_eq!(fact.state.fetched_at, at().before(30 * HOUR), "and does not look fresh");
     let outcome = served(&lease, answer(ROBOTS, 500, &[], ""), &copy(60 * HOUR));
     assert!(matches!(outcome.host, HostAdvice::Wait { .. }), "but not for ever");
+}
+
+#[test]
+fn a_large_document_is_left_for_when_there_is_room() {
+    let house = House { max_decoded: 50 << 20, ..house() };
+    let gzip = |text: &str| {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    };
+    let feed =
+        "<rss><channel><title>t</title><item><title>a</title><link>https://a.test/1</link></item>";
+    let sitemap = "<urlset><url><loc>https://example.com/a</loc></url>";
+    let large = " ".repeat(LARGE_DOCUMENT);
+    let coded: &[(&str, &str)] = &[("content-encoding", "gzip")];
+    for (kind, text, end, headers) in [
+        (Kind::Feed, feed, "</channel></rss>", coded),
+        (Kind::Sitemap, sitemap, "</urlset>", coded),
+        (Kind::Sitemap, sitemap, "</urlset>", &[]),
+    ] {
+        let lease = lease(kind, FEED);
+        let small = format!("{text}{end}");
+        for (text, is_large) in [(small.clone(), false), (format!("{text}{large}{end}"), true)] {
+            let mut response = answer(FEED, 200, headers, "");
+            response.exchange.body = gzip(&text).into();
+            let reply = Reply::Answer(Box::new(response));
+            let small = parse_small(&lease, &reply, &house);
+            assert_eq!(small.is_none(), is_large, "{kind}");
+            let (parsed, _) = parse(&lease, &reply, &house);
+            assert!(matches!(parsed.what, What::Feed(..) | What::Sitemap(..)), "{:?}", parsed.what);
+        }
+    }
+    // What is too large for every reader is not read twice.
+    let house = House { max_decoded: 1 << 20, ..house };
+    let reply = Reply::Answer(Box::new(answer(FEED, 200, &[], &large)));
+    assert!(parse_small(&lease(Kind::Feed, FEED), &reply, &house).is_some());
 }
 
 #[test]

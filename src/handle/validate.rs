@@ -1,6 +1,7 @@
 //! Which articles are turned away although their pages could be read.
 //!
-//! A rule says no with a reason; nothing is mended here, and a missing date is no wrong one.
+//! A rule says no with a reason, and a missing date is no wrong one. A date in the future is no reason to
+//! lose an article, unless an operator wants that: as likely as the page our own clock is wrong.
 
 use std::time::Duration;
 
@@ -16,8 +17,10 @@ const AHEAD: Duration = Duration::from_hours(24);
 pub struct Validation {
     /// It has a title, of so many characters at the most.
     pub title: Option<usize>,
-    /// It was published at this time or later, and not in the future.
+    /// It was published at this time or later. Dates in the future are left out.
     pub earliest: Option<Ts>,
+    /// It was not published in the future.
+    pub not_ahead: bool,
     /// It is served from the site of its source.
     pub same_site: bool,
 }
@@ -47,11 +50,21 @@ impl Validation {
     }
 
     fn bad_date(&self, published: Option<Ts>, at: Ts) -> Option<String> {
-        let (earliest, published) = (self.earliest?, published?);
-        if published < earliest {
+        let published = published?;
+        if let Some(earliest) = self.earliest.filter(|earliest| published < *earliest) {
             return Some(format!("its date is {published}, before {}", earliest.day()));
         }
-        (published > at.after(AHEAD)).then(|| format!("its date is {published}, in the future"))
+        (self.not_ahead && published > at.after(AHEAD))
+            .then(|| format!("its date is {published}, in the future"))
+    }
+
+    /// Takes dates in the future out of an article that is kept; what they were, for people.
+    pub(super) fn believe_dates(&self, article: &mut Article, at: Ts) -> Option<String> {
+        let latest = at.after(AHEAD);
+        let is_ahead = |date: &mut Ts| self.earliest.is_some() && *date > latest;
+        let taken = [article.published.take_if(is_ahead), article.updated.take_if(is_ahead)];
+        let date = taken.into_iter().flatten().next()?;
+        Some(format!("; its date, {date}, is in the future and left out"))
     }
 
     fn other_site(&self, url: &str, source: &NewSource) -> Option<String> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use feedmill_formats::{date, url as web, wall};
 
 use crate::model::{Code, Headers, Response, Ts};
+use crate::schedule::human;
 
 /// The first look at an answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,15 +22,19 @@ pub(super) enum Judged {
         detail: String,
         /// When the server wants us back.
         told: Option<Ts>,
+        /// Whether it asked for a longer pause than any gets.
+        capped: bool,
     },
 }
 
 /// The longest `max-age` that we believe.
 const LONGEST_MAX_AGE: Duration = Duration::from_hours(24);
 
-pub(super) fn judge(response: &Response) -> Judged {
+/// A first look at a response; no pause that it asks for is longer than `max_pause`.
+pub(super) fn judge(response: &Response, max_pause: Duration) -> Judged {
     let status = response.status();
-    let told = retry_after(&response.exchange.headers, response.exchange.ended);
+    let asked = retry_after(&response.exchange.headers, response.exchange.ended, max_pause);
+    let told = asked.map(|asked| asked.until);
     let code = match status {
         // Parts and differences that nobody asked for are no document.
         206 => Code::Truncated,
@@ -59,10 +64,14 @@ pub(super) fn judge(response: &Response) -> Judged {
             )
         }
         Code::RedirectLoop => leads_nowhere(response),
+        Code::RateLimited => {
+            format!("status {status}{}", asked.map_or_else(String::new, shortened))
+        }
         _ => format!("status {status}"),
     };
     let told = told.filter(|_| code == Code::RateLimited);
-    Judged::Failed { code, detail, told }
+    let capped = told.is_some() && asked.is_some_and(|asked| asked.asked.is_some());
+    Judged::Failed { code, detail, told, capped }
 }
 
 /// Why a redirect was not followed.
@@ -90,13 +99,38 @@ fn asked_whether_changed(response: &Response) -> bool {
     sent.get("if-none-match").is_some() || sent.get("if-modified-since").is_some()
 }
 
-/// `Retry-After` as an instant: seconds or a date.
-pub fn retry_after(headers: &Headers, at: Ts) -> Option<Ts> {
+/// The time by the server's clock.
+pub(super) fn served_at(headers: &Headers) -> Option<Ts> {
+    date::http_date(headers.get("date")?.trim())
+}
+
+/// A pause that a server asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryAfter {
+    /// Nothing before this time.
+    pub until: Ts,
+    /// What it asked for, when that was longer than any pause may be.
+    pub asked: Option<Duration>,
+}
+
+/// The pause that `Retry-After` asks for, of `longest` at the most: seconds, or a date by the clock that
+/// the response's own date shows, because one of the two clocks may be wrong. No pause is no wish.
+pub fn retry_after(headers: &Headers, at: Ts, longest: Duration) -> Option<RetryAfter> {
     let value = headers.get("retry-after")?.trim();
-    match whole(value) {
-        Some(seconds) => Some(at.after(Duration::from_secs(seconds))),
-        None => date::http_date(value),
-    }
+    let asked = match whole(value) {
+        Some(seconds) => Duration::from_secs(seconds),
+        None => date::http_date(value)?.since(served_at(headers).unwrap_or(at)),
+    };
+    let until = at.after(asked.min(longest));
+    (!asked.is_zero())
+        .then_some(RetryAfter { until, asked: Some(asked).filter(|it| *it > longest) })
+}
+
+/// That a pause is shorter than it was asked for, for people.
+fn shortened(pause: RetryAfter) -> String {
+    let asked = pause.asked.map(human);
+    let said = |asked| format!(", Retry-After of {asked} cut to hosts.max_retry_after");
+    asked.map_or_else(String::new, said)
 }
 
 /// Whole seconds. Who writes more than fits means for ever, not nothing.
@@ -120,7 +154,7 @@ pub(super) fn fresh(headers: &Headers, at: Ts) -> Option<Duration> {
             Duration::from_secs(age.saturating_sub(spent))
         }
         None => {
-            let served = headers.get("date").and_then(date::http_date).unwrap_or(at);
+            let served = served_at(headers).unwrap_or(at);
             date::http_date(headers.get("expires")?.trim())?.since(served)
         }
     };
@@ -135,14 +169,49 @@ mod tests {
         Headers(pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect())
     }
 
+    const WEEK: Duration = Duration::from_hours(7 * 24);
+
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let at = Ts::from_ms(784_111_777_000);
-        let read = |value| retry_after(&headers(&[("Retry-After", value)]), at);
-        assert_eq!(read("120"), Some(at.after(Duration::from_secs(120))));
-        assert_eq!(read("Sun, 06 Nov 1994 08:59:37 GMT"), Some(Ts::from_ms(784_112_377_000)));
-        assert_eq!(read("soon"), None);
-        assert!(read("99999999999999999999999") > Some(at.after(Duration::from_hours(1_000_000))));
+        let read = |value| retry_after(&headers(&[("Retry-After", value)]), at, WEEK);
+        let until = |until| Some(RetryAfter { until, asked: None });
+        assert_eq!(read("120"), until(at.after(Duration::from_secs(120))));
+        assert_eq!(read("604800"), until(at.after(WEEK)));
+        assert_eq!(read("Sun, 06 Nov 1994 08:59:37 GMT"), until(Ts::from_ms(784_112_377_000)));
+        for nothing in ["soon", "0", "-5", "Sun, 06 Nov 1994 08:49:37 GMT", ""] {
+            assert_eq!(read(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_pause_has_an_upper_bound() {
+        let at = Ts::from_ms(784_111_777_000);
+        for (value, days) in [
+            ("31536000", 365),
+            ("604801", 7),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", 2_923_820),
+            ("99999999999999999999999", 213_503_982_334_601),
+        ] {
+            let read = retry_after(&headers(&[("Retry-After", value)]), at, WEEK).unwrap();
+            assert_eq!(read.until, at.after(WEEK), "{value}");
+            assert_eq!(read.asked.unwrap().as_secs() / 86_400, days, "{value}");
+        }
+    }
+
+    /// A clock that is a month off, ours or the server's, makes no pause of a month out of two minutes.
+    #[test]
+    fn a_date_counts_from_the_date_of_the_response() {
+        let fields = [
+            ("Date", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            ("Retry-After", "Sun, 06 Nov 1994 08:51:37 GMT"),
+        ];
+        let month = Duration::from_hours(30 * 24);
+        let told = Ts::from_ms(784_111_777_000);
+        for at in [told, told.after(month), told.before(month)] {
+            let read = retry_after(&headers(&fields), at, WEEK).unwrap();
+            assert_eq!(read.until, at.after(Duration::from_secs(120)));
+        }
     }
 
     #[test]

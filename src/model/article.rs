@@ -23,7 +23,7 @@ pub fn canonical_uid(url: &str) -> String {
 }
 
 /// What was read from a page.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Article {
     /// The address that answered.
     pub url: String,
@@ -59,6 +59,9 @@ pub struct Article {
     /// What its publisher says about its use, as said when it was read.
     #[serde(default)]
     pub rights: Rights,
+    /// Names of fields that were longer than we keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<String>,
 }
 
 /// What an article has in common with one that we had before it.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{FetchId, TaskId, Ts, UrlHash};
@@ -46,13 +46,15 @@ pub struct Person {
 }
 
 /// What a feed says about an item.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Stable within its feed.
     pub uid: String,
-    /// Where the item's page is.
+    /// Where the item's page is: an http or https address.
+    #[serde(default, deserialize_with = "link")]
     pub canonical_link: Option<String>,
-    /// The link as the feed gave it, when it only leads there.
+    /// The link as the feed gave it, when it only leads there, or when it is no http or https address:
+    /// a text, which nobody should follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_link: Option<String>,
     /// Plain text.
@@ -76,6 +78,15 @@ pub struct Entry {
     /// That date as written, when it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_raw: Option<String>,
+    /// Names of fields that were longer than we keep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut: Vec<String>,
+}
+
+/// A link of an entry that is kept. Earlier versions kept whatever the feed gave.
+fn link<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let link: Option<String> = Option::deserialize(deserializer)?;
+    Ok(link.filter(|link| feedmill_formats::url::is_link(link)))
 }
 
 /// A media file that belongs to an entry.

@@ -36,6 +36,8 @@ named! {
         SourceHealth = 22 "source.health",
         /// The search for a source's feeds and sitemaps is over, with what it found.
         SourceDiscovered = 23 "source.discovered",
+        /// A source stored so much on a day that nothing more of it is fetched until the next.
+        SourceQuota = 24 "source.quota",
         /// A feed has another address for good.
         FeedMoved = 30 "feed.moved",
         /// A feed or sitemap is gone for good.

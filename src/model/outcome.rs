@@ -327,6 +327,11 @@ pub enum HostAdvice {
         /// What the server asked for.
         until: Option<Ts>,
     },
+    /// The host that answered is not to be asked before that time; its pace stays as it is.
+    Pause {
+        /// What the server asked for.
+        until: Ts,
+    },
     /// Nothing of this host before that time.
     Wait {
         /// When to ask again.

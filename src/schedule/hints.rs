@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::pace;
 use super::state::{State, hour_and_day};
 use super::value::DAY;
 
@@ -61,8 +62,14 @@ impl Document {
 }
 
 /// The least interval in seconds that hints allow, with the hint that says so. `guarded` is the
-/// interval at which the document would overflow, when there is one.
-pub(super) fn floor(state: &State, hints: &Hints, guarded: Option<u32>) -> (u32, &'static str) {
+/// interval at which the document would overflow, when the plan is bound by it; `overflow` says when
+/// it overflows within a span.
+pub(super) fn floor(
+    state: &State,
+    hints: &Hints,
+    guarded: Option<u32>,
+    overflow: impl Fn(u32) -> Option<u32>,
+) -> (u32, &'static str) {
     let mut ttl = (u32::from(state.ttl) * 60, "ttl");
     if let Some(guarded) = guarded.filter(|guarded| *guarded < ttl.0 && OVERRIDDEN < ttl.0) {
         ttl = (guarded.max(OVERRIDDEN), "ttl-overridden:window");
@@ -70,7 +77,7 @@ pub(super) fn floor(state: &State, hints: &Hints, guarded: Option<u32>) -> (u32,
     let fresh = (fresh(hints.fresh), "max-age");
     let silent = ttl.0 == 0 && fresh.0 == 0 && !hints.conditional && !state.pushed;
     let blind = (if silent { UNCONDITIONAL } else { 0 }, "no-validators");
-    let learned = (state.floor.ceil() as u32, "retry-after");
+    let learned = pace::floor(state, overflow);
     // Of equals the last one is named: it comes later in the order of hints.
     [ttl, fresh, blind, learned].into_iter().max_by_key(|(floor, _)| *floor).unwrap_or((0, "none"))
 }
@@ -104,30 +111,33 @@ mod tests {
     fn the_strictest_hint_rules_and_is_named() {
         let state = State { ttl: 90, ..State::default() };
         let hints = Hints { conditional: true, ..Hints::default() };
-        assert_eq!(floor(&state, &hints, None), (5400, "ttl"));
+        let floor = |state: &State, hints: &Hints| floor(state, hints, None, |_| None);
+        assert_eq!(floor(&state, &hints), (5400, "ttl"));
         let fresh = Hints { fresh: Some(HOURS), ..hints };
-        assert_eq!(floor(&state, &fresh, None), (10_800, "max-age"));
+        assert_eq!(floor(&state, &fresh), (10_800, "max-age"));
         let told = State { floor: 20_000.0, ..state };
-        assert_eq!(floor(&told, &fresh, None), (20_000, "retry-after"));
+        assert_eq!(floor(&told, &fresh), (20_000, "retry-after"));
         let absurd = Hints { fresh: Some(Duration::from_hours(9999)), ..hints };
-        assert_eq!(floor(&state, &absurd, None), (86_400, "max-age"));
+        assert_eq!(floor(&state, &absurd), (86_400, "max-age"));
     }
 
     #[test]
     fn without_validators_hourly_unless_the_publisher_says_sooner() {
         let blind = Hints::default();
-        assert_eq!(floor(&State::default(), &blind, None), (3600, "no-validators"));
+        let floor = |hints: &Hints| floor(&State::default(), hints, None, |_| None);
+        assert_eq!(floor(&blind), (3600, "no-validators"));
         let sooner = Hints { fresh: Some(Duration::from_mins(10)), ..blind };
-        assert_eq!(floor(&State::default(), &sooner, None), (600, "max-age"));
+        assert_eq!(floor(&sooner), (600, "max-age"));
     }
 
     #[test]
     fn a_ttl_that_loses_items_is_cut_to_an_hour() {
         let state = State { ttl: 1440, ..State::default() };
         let hints = Hints { conditional: true, ..Hints::default() };
-        assert_eq!(floor(&state, &hints, Some(1200)), (3600, "ttl-overridden:window"));
-        assert_eq!(floor(&state, &hints, Some(7200)), (7200, "ttl-overridden:window"));
-        assert_eq!(floor(&state, &hints, Some(90_000)), (86_400, "ttl"));
+        let floor = |full: u32| floor(&state, &hints, Some(full), |_| None);
+        assert_eq!(floor(1200), (3600, "ttl-overridden:window"));
+        assert_eq!(floor(7200), (7200, "ttl-overridden:window"));
+        assert_eq!(floor(90_000), (86_400, "ttl"));
     }
 
     #[test]

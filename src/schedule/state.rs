@@ -2,11 +2,15 @@
 //!
 //! Times are whole Unix seconds. Nothing here decides anything.
 
+use std::time::Duration;
+
 use super::mix;
 use super::value::DAY;
 
 /// Outcomes that flapping is counted over.
 const REMEMBERED: u32 = 50;
+/// The bits of them; the others count 429s.
+const OUTCOMES: u64 = (1 << REMEMBERED) - 1;
 /// The form that states are written down in.
 const FORM: u8 = 1;
 /// Length of a state written down.
@@ -66,7 +70,8 @@ impl<const N: usize> Counts<N> {
 /// What is remembered of a feed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
-    /// Failures among the last polls, one bit each, the latest lowest.
+    /// Failures among the last polls, one bit each, the latest lowest; above them the number of 429s
+    /// that the learned interval comes from.
     pub(super) misses: u64,
     /// When a poll last succeeded; 0 before the first.
     pub last_ok: u32,
@@ -84,7 +89,7 @@ pub struct State {
     pub fano: f32,
     /// Smoothed seconds between two items; 0 when unknown.
     pub ewma: f32,
-    /// The pause in seconds that the server once asked for; it fades.
+    /// Seconds between polls that 429 responses taught; it fades with good answers.
     pub floor: f32,
     /// Items in the document.
     pub window: u16,
@@ -131,19 +136,31 @@ impl Default for State {
 impl State {
     /// Notes how a poll ended.
     pub(super) const fn note(&mut self, failed: bool) {
-        self.misses = (self.misses << 1 | failed as u64) & ((1 << REMEMBERED) - 1);
+        let outcomes = (self.misses << 1 | failed as u64) & OUTCOMES;
+        self.misses = self.misses & !OUTCOMES | outcomes;
     }
 
     /// Failures since the last success, as far as they are remembered.
     #[must_use]
     pub const fn failures(&self) -> u32 {
-        self.misses.trailing_ones()
+        (self.misses & OUTCOMES).trailing_ones()
+    }
+
+    /// How many 429s the learned interval comes from, as far as they are counted.
+    pub(super) const fn complaints(&self) -> u32 {
+        (self.misses >> REMEMBERED) as u32
+    }
+
+    /// Sets that number.
+    pub(super) const fn set_complaints(&mut self, count: u32) {
+        let count = if count > 100 { 100 } else { count };
+        self.misses = self.misses & OUTCOMES | (count as u64) << REMEMBERED;
     }
 
     /// Whether more than half of the last 50 polls failed.
     #[must_use]
     pub const fn flaps(&self) -> bool {
-        self.misses.count_ones() * 2 > REMEMBERED
+        (self.misses & OUTCOMES).count_ones() * 2 > REMEMBERED
     }
 
     /// Items a day, as far as is known.
@@ -156,12 +173,26 @@ impl State {
     #[must_use]
     pub const fn forgiven(mut self) -> Self {
         self.forgive();
+        self.without_learned_interval()
+    }
+
+    /// The interval that 429 responses taught, when there is one.
+    #[must_use]
+    pub fn learned_interval(&self) -> Option<Duration> {
+        (self.floor >= 1.0).then(|| Duration::from_secs(self.floor.ceil() as u64))
+    }
+
+    /// The same without what 429 responses taught.
+    #[must_use]
+    pub const fn without_learned_interval(mut self) -> Self {
+        self.floor = 0.0;
+        self.set_complaints(0);
         self
     }
 
     /// A fresh start, after a probe went well.
     pub(super) const fn forgive(&mut self) {
-        self.misses = 0;
+        self.misses &= !OUTCOMES;
         self.disabled = false;
     }
 

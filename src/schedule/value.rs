@@ -95,6 +95,11 @@ fn exposure(span: f64, mean: f64) -> f64 {
 
 /// Learns from a successful poll; `salt` tells feeds apart.
 pub(super) fn learn(state: &mut State, found: &Found<'_>, salt: u64) {
+    // A clock that ran ahead left times that are still to come: nothing is learned across them.
+    if state.last_ok > found.at {
+        state.last_ok = found.at;
+        state.last_item = state.last_item.min(found.at);
+    }
     let newest = found.dated.iter().copied().filter(|time| *time <= found.at).max();
     let newest = newest.or((found.undated > 0).then_some(found.at));
     if state.last_ok == 0 {
@@ -245,6 +250,22 @@ impl Rule<'_> {
 fn faded(silent: u32, bounds: Bounds) -> Bounds {
     let min = bounds.min.max((silent / PATIENCE).min(DEAD_INTERVAL));
     Bounds { min, max: bounds.max.max(DEAD_INTERVAL) }
+}
+
+/// Seconds from the last success after which the document may have overflowed, when that is before
+/// `longest`.
+pub(super) fn overflow(state: &State, longest: u32) -> Option<u32> {
+    let guard = guard(state);
+    if !guard.is_finite() {
+        return None;
+    }
+    let start = state.last_ok;
+    let profile = Profile::of(state);
+    let outlook = Outlook::new(&profile, start);
+    let rate = rate(state) / f64::from(DAY);
+    let mut rule = Rule { outlook, rate, price: f64::INFINITY, guard };
+    let full = rule.first_due(start, longest);
+    rule.due(start, full).then(|| full - start).filter(|full| *full < longest)
 }
 
 /// When to poll next, counted from the last success, at this price in item-seconds; and the longest

@@ -137,8 +137,10 @@ impl Waits {
             }
             (_, Class::Final) if code == Code::Gone && self.permanent == OnPermanent::Never => DAY,
             (_, Class::Final) => return None,
-            // Who complains is never waited for less than the table says.
-            (_, Class::RateLimited) => grown(MINUTE, more, self.base.max(2.0), DAY),
+            // A server that complains is never waited for less than the table says.
+            (_, Class::RateLimited) => {
+                grown(interval.max(MINUTE), more, self.base.max(2.0), DAY.max(interval))
+            }
             // An hour at the most during the first day of an outage, a day afterwards.
             (_, Class::Upstream) if failures <= 24 => doubled(15 * MINUTE, more, HOUR),
             (_, Class::Upstream) => doubled(HOUR, failures - 24, DAY),
@@ -194,7 +196,7 @@ mod tests {
             assert!(!waits(code, limit - 1).unwrap().1, "{code}");
             assert_eq!(waits(code, limit), Some((cooldown, true)), "{code}");
         }
-        for (code, first) in [(Code::RateLimited, MINUTE), (Code::TooLarge, 30 * MINUTE)] {
+        for (code, first) in [(Code::RateLimited, 15 * MINUTE), (Code::TooLarge, 30 * MINUTE)] {
             assert_eq!(waits(code, 1), Some((first, false)), "{code}");
             assert_eq!(waits(code, 60), Some((DAY, false)), "{code}");
         }
@@ -226,7 +228,8 @@ mod tests {
         assert_eq!(capped.plain(Code::Upstream, 1, DAY, DAY), Some(DAY), "never sooner than usual");
         assert_eq!(wait(by(Backoff::None, DAY), 9), 15 * MINUTE);
         for waits in [grows, by(Backoff::None, DAY)] {
-            assert_eq!(waits.plain(Code::RateLimited, 1, HOUR, DAY), Some(MINUTE));
+            assert_eq!(waits.plain(Code::RateLimited, 1, HOUR, DAY), Some(HOUR));
+            assert_eq!(waits.plain(Code::RateLimited, 1, Duration::ZERO, DAY), Some(MINUTE));
         }
     }
 

@@ -124,7 +124,10 @@ impl Elasticsearch {
         let answer = request.send().await.map_err(|error| self.away(chain(&error)))?;
         let status = answer.status();
         let text = answer.text().await.map_err(|error| self.away(chain(&error)))?;
-        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+        // A bulk response has an object for each document: not on the threads that talk to the network.
+        let read = move || serde_json::from_str(&text).unwrap_or(Value::String(text));
+        let value = tokio::task::spawn_blocking(read).await.map_err(|error| self.away(error))?;
+        Ok((status, value))
     }
 
     /// Puts the template there once, so that indexes get their mapping when they are made.

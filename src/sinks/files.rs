@@ -4,7 +4,6 @@
 //! it. Only an article that is withdrawn takes its file along.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
@@ -13,7 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::ndjson::io;
-use super::{About, Item, Sink, SinkError, Taken};
+use super::{About, Item, Sink, SinkError, Taken, permissions};
 use crate::model::{EventKind, Ts};
 
 /// Characters of a summary.
@@ -22,6 +21,8 @@ const SUMMARY: usize = 500;
 /// Writes files into a directory.
 pub struct Files {
     dir: PathBuf,
+    /// Permissions of files.
+    mode: u32,
     rules: KeyRules,
 }
 
@@ -43,10 +44,10 @@ struct NewsItem {
 }
 
 impl Files {
-    /// A sink that writes into `dir`; addresses are the same by these rules.
+    /// A sink that writes files with these permissions into `dir`; addresses are the same by these rules.
     #[must_use]
-    pub const fn new(dir: PathBuf, rules: KeyRules) -> Self {
-        Self { dir, rules }
+    pub const fn new(dir: PathBuf, mode: u32, rules: KeyRules) -> Self {
+        Self { dir, mode, rules }
     }
 
     /// The id of what is at an address: the same from feed and page, and a UUID of version 4 by its
@@ -113,9 +114,7 @@ impl Files {
         let text = serde_json::to_vec_pretty(item)?;
         let part = self.dir.join(format!(".{}.part", item.id));
         let write = || {
-            let options = &mut fs::OpenOptions::new();
-            let mut file =
-                options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+            let mut file = permissions::create(&part, self.mode)?;
             std::io::Write::write_all(&mut file, &text)?;
             file.sync_all()?;
             fs::rename(&part, &path)
@@ -133,8 +132,7 @@ impl Files {
     }
 
     fn make_dir(&self) -> Result<(), SinkError> {
-        let mut dir = fs::DirBuilder::new();
-        dir.recursive(true).mode(0o700).create(&self.dir).map_err(io(&self.dir))
+        permissions::directory(&self.dir, self.mode).map_err(io(&self.dir))
     }
 }
 

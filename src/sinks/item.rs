@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::model::{ArticleId, ArticleRow, EntryId, EntryRow, Event, EventKind, Reference, Source};
 use crate::store::outbox::{Joined, Trail, Wanted};
+use crate::store::{DamagedRow, DamagedTable};
 
 /// What an event is about, as that is now.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +70,7 @@ impl Subject {
             | EventKind::SourceEnabled
             | EventKind::SourceHealth
             | EventKind::SourceDiscovered
+            | EventKind::SourceQuota
             | EventKind::FeedMoved
             | EventKind::FeedGone => Self::Other,
         }
@@ -95,6 +97,49 @@ impl Item {
         wanted.sources.sort_unstable();
         wanted.sources.dedup();
         wanted
+    }
+
+    /// The damaged row without which there is no item for an event.
+    #[must_use]
+    pub fn damage<'a>(event: &Event, joined: &'a Joined) -> Option<&'a DamagedRow> {
+        if joined.damaged.is_empty() {
+            return None;
+        }
+        let table = match Subject::of(event.kind) {
+            // That it is gone can be told without it.
+            Subject::Entry if event.kind == EventKind::EntryDeleted => None,
+            Subject::Entry => Some(DamagedTable::Entry),
+            Subject::Article => Some(DamagedTable::Article),
+            Subject::Other => None,
+        };
+        let row = |table, id: String| joined.damaged.get(&(table, id));
+        let own = table.and_then(|table| row(table, event.subject.clone()));
+        own.or_else(|| row(DamagedTable::Source, event.source?.0.to_string()))
+    }
+
+    /// Whether an event says what it is about.
+    #[must_use]
+    pub fn is_named(event: &Event) -> bool {
+        Subject::of(event.kind) == Subject::Other || event.subject.parse::<ArticleId>().is_ok()
+    }
+
+    /// Why there is no item for an event whose row was neither taken down nor removed with its source:
+    /// the row is lost, or no longer known by its id.
+    #[must_use]
+    pub fn lost(event: &Event, joined: &Joined) -> Option<String> {
+        let is_followed = |id| joined.sources.get(id).is_some_and(|source| source.enabled());
+        if !joined.keeps_all || !event.source.as_ref().is_none_or(is_followed) {
+            return None;
+        }
+        let id = event.subject.parse::<ArticleId>().ok()?;
+        let (what, is_there) = match Subject::of(event.kind) {
+            Subject::Entry if event.kind == EventKind::EntryDeleted => return None,
+            Subject::Entry => ("entry", joined.entries.contains_key(&EntryId(*id.as_bytes()))),
+            Subject::Article => ("article", joined.articles.contains_key(&id)),
+            Subject::Other => return None,
+        };
+        let restore = "`feedmill replay` restores it from the archive";
+        (!is_there).then(|| format!("the row of {what} {} is missing; {restore}", event.subject))
     }
 
     /// The item for an event; `None` when what it is about was taken down since.

@@ -21,14 +21,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::item::Subject;
-use super::{About, Bodies, Item, Sink, SinkError, Taken};
+use super::{About, Bodies, Item, Sink, SinkError, Taken, permissions};
+use crate::db::private;
 use crate::model::{EventKind, FetchId};
 
 /// The folders that lines go to.
 const FOLDERS: [&str; 3] = ["articles", "entries", "events"];
 
 /// How files are written.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Settings {
     /// Below this directory.
     pub dir: PathBuf,
@@ -36,8 +37,17 @@ pub struct Settings {
     pub max_size: u64,
     /// Files that nothing more comes to are compressed.
     pub compress: bool,
+    /// Permissions of files.
+    pub mode: u32,
     /// Where what was served is read; `None` leaves it out.
     pub bodies: Option<Arc<dyn Bodies>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let (dir, mode) = (PathBuf::new(), permissions::PRIVATE);
+        Self { dir, max_size: 0, compress: false, mode, bodies: None }
+    }
 }
 
 /// What the cursor remembers.
@@ -115,7 +125,7 @@ impl Ndjson {
     /// Compresses what nothing more comes to. It stays to be done until it was done.
     fn compress_full(&mut self) -> Result<(), SinkError> {
         while let Some(name) = self.state.full.first().cloned() {
-            compress(&self.path(&name))?;
+            compress(&self.path(&name), self.settings.mode)?;
             self.state.full.pop_first();
         }
         Ok(())
@@ -160,7 +170,7 @@ impl Ndjson {
             let path = self.path(&format!("raw/{day}/{fetch}.blob"));
             let Some(record) = found.get(&fetch).filter(|_| !path.exists()) else { continue };
             if let Some(body) = bodies.body(record).await? {
-                put_whole(&path, &body.bytes)?;
+                put_whole(&path, &body.bytes, self.settings.mode)?;
             }
         }
         Ok(())
@@ -173,11 +183,11 @@ impl Sink for Ndjson {
         self.state = serde_json::from_value(state.clone()).unwrap_or_default();
         for folder in FOLDERS {
             let dir = self.path(folder);
-            fs::create_dir_all(&dir).map_err(io(&dir))?;
+            permissions::directory(&dir, self.settings.mode).map_err(io(&dir))?;
         }
         for (name, length) in &self.state.open {
             let path = self.path(name);
-            match OpenOptions::new().write(true).open(&path) {
+            match private::open_regular(OpenOptions::new().write(true), &path) {
                 Ok(file) => {
                     let have = file.metadata().map_err(io(&path))?.len();
                     if have > *length {
@@ -212,7 +222,7 @@ impl Sink for Ndjson {
         self.drop_bodies(batch)?;
         for (name, text) in texts {
             let path = self.path(&name);
-            let length = append(&path, &text)?;
+            let length = append(&path, &text, self.settings.mode)?;
             self.state.open.insert(name, length);
         }
         // What was full before this batch is in the saved cursor: it is not cut back any more.
@@ -223,7 +233,7 @@ impl Sink for Ndjson {
 
     async fn check(&mut self) -> Result<String, SinkError> {
         let dir = &self.settings.dir;
-        fs::create_dir_all(dir).map_err(io(dir))?;
+        permissions::directory(dir, self.settings.mode).map_err(io(dir))?;
         let path = dir.join(".feedmill-check");
         fs::write(&path, b"").and_then(|()| fs::remove_file(&path)).map_err(io(&path))?;
         Ok(dir.display().to_string())
@@ -263,10 +273,9 @@ const fn folder_of(item: &Item) -> &'static str {
 }
 
 /// Appends, durably; answers with the new length.
-fn append(path: &Path, text: &[u8]) -> Result<u64, SinkError> {
+fn append(path: &Path, text: &[u8], mode: u32) -> Result<u64, SinkError> {
     let write = || -> io::Result<u64> {
-        let new = !path.try_exists()?;
-        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        let (mut file, new) = permissions::append(path, mode)?;
         file.write_all(text)?;
         file.sync_data()?;
         if new {
@@ -278,13 +287,13 @@ fn append(path: &Path, text: &[u8]) -> Result<u64, SinkError> {
 }
 
 /// Writes a file that is there whole or not at all.
-pub(super) fn put_whole(path: &Path, bytes: &[u8]) -> Result<(), SinkError> {
+fn put_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), SinkError> {
     let write = || -> io::Result<()> {
         if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir)?;
+            permissions::directory(dir, mode)?;
         }
         let part = path.with_extension("part");
-        let mut file = File::create(&part)?;
+        let mut file = permissions::create(&part, mode)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&part, path)?;
@@ -294,17 +303,17 @@ pub(super) fn put_whole(path: &Path, bytes: &[u8]) -> Result<(), SinkError> {
 }
 
 /// Puts the compressed form in a file's place.
-fn compress(path: &Path) -> Result<(), SinkError> {
+fn compress(path: &Path, mode: u32) -> Result<(), SinkError> {
     let packed = path.with_extension("ndjson.gz");
     let write = || -> io::Result<()> {
-        let mut from = match File::open(path) {
+        let mut from = match private::read_regular(path) {
             Ok(file) => file,
             // It was done before a crash, or its reader took it away.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
         let part = path.with_extension("gz.part");
-        let mut encoder = GzEncoder::new(File::create(&part)?, Compression::default());
+        let mut encoder = GzEncoder::new(permissions::create(&part, mode)?, Compression::default());
         io::copy(&mut from, &mut encoder)?;
         encoder.finish()?.sync_all()?;
         fs::rename(&part, &packed)?;
@@ -351,10 +360,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_batch_that_is_cut_after_any_byte_is_there_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = Settings { dir: dir.path().to_owned(), ..Settings::default() };
+        let path = dir.path().join("events/1970-01-01.ndjson");
+        let begun = async || {
+            let mut sink = Ndjson::new(settings.clone());
+            sink.resume(&Value::Null).await.unwrap();
+            take(&mut sink, &[item(1, 0)]).await
+        };
+        let batch = [item(2, 0), item(3, 0)];
+        let state = begun().await;
+        let saved = fs::read(&path).unwrap().len();
+        let mut sink = Ndjson::new(settings.clone());
+        sink.resume(&state).await.unwrap();
+        take(&mut sink, &batch).await;
+        let whole = fs::read(&path).unwrap();
+        for cut in saved..=whole.len() {
+            // So much reached the disk before a crash.
+            fs::write(&path, &whole[..cut]).unwrap();
+            let mut sink = Ndjson::new(settings.clone());
+            sink.resume(&state).await.unwrap();
+            take(&mut sink, &batch[..1]).await;
+            take(&mut sink, &batch[1..]).await;
+            assert!(fs::read(&path).unwrap() == whole, "cut after byte {cut}");
+        }
+    }
+
+    #[tokio::test]
     async fn full_files_are_followed_by_others_and_compressed() {
         let dir = tempfile::tempdir().unwrap();
+        let dir_ = dir.path().to_owned();
         let settings =
-            Settings { dir: dir.path().to_owned(), max_size: 200, compress: true, bodies: None };
+            Settings { dir: dir_, max_size: 200, compress: true, mode: 0o640, bodies: None };
         let mut sink = Ndjson::new(settings.clone());
         sink.resume(&Value::Null).await.unwrap();
         let mut state = Value::Null;
@@ -390,5 +428,9 @@ mod tests {
         let packed = files.iter().filter(|path| path.extension().is_some_and(|end| end == "gz"));
         assert!(packed.count() >= 3, "{files:?}");
         assert!(files.len() >= 4, "{files:?}");
+        for path in &files {
+            let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(path).unwrap());
+            assert_eq!(mode & 0o777, 0o640, "{}", path.display());
+        }
     }
 }

@@ -7,12 +7,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::item::Subject;
 use super::{Filter, Item, Redact, Sink, SinkError, Taken};
 use crate::db::DbError;
 use crate::metrics::sink;
 use crate::model::Event;
 use crate::progress::Progress;
-use crate::store::outbox::{Delivery, SinkCursor, Start};
+use crate::store::damage::{DamagedEvent, ROW_DAMAGED};
+use crate::store::outbox::{Delivery, Refusal, SinkCursor, Start};
 use crate::store::{EventFilter, Store};
 
 /// The log may have grown by another process, and operators have wishes: look at least this often.
@@ -66,6 +68,28 @@ pub struct Pump {
     pub progress: Arc<Progress>,
     /// Ends it once the log is empty.
     pub stop: CancellationToken,
+}
+
+/// An event as the log has it.
+type Read = Result<Event, DamagedEvent>;
+
+fn seq(read: &Read) -> i64 {
+    match read {
+        Ok(event) => event.seq,
+        Err(damaged) => damaged.seq,
+    }
+}
+
+/// Of what an entry or an article is told by, the payload of its event says nothing more.
+fn readable(read: Read) -> Read {
+    match read {
+        Err(DamagedEvent { left: Some(event), .. })
+            if Subject::of(event.kind) != Subject::Other =>
+        {
+            Ok(*event)
+        }
+        read => read,
+    }
 }
 
 /// What a look at the log came to.
@@ -189,8 +213,9 @@ impl Pump {
         }
         // Whoever failed just now is asked with a single event first.
         let limit = if trouble.held_up { 1 } else { self.terms.batch };
-        let batch = self.store.events_after(cursor.seq, limit).await?;
-        let Some(last) = batch.last().map(|event| event.seq) else { return Ok(Step::Idle) };
+        let filter = EventFilter { after: cursor.seq, limit, ..EventFilter::default() };
+        let batch = self.store.read_events(filter).await?;
+        let Some(last) = batch.last().map(seq) else { return Ok(Step::Idle) };
         let read = batch.len();
         let delivery = self.deliver(cursor, batch, last).await?;
         if !self.note(cursor, delivery, trouble).await? {
@@ -213,8 +238,8 @@ impl Pump {
         let mut batch = Vec::new();
         for letter in &letters {
             let filter = EventFilter { after: letter.seq - 1, limit: 1, ..EventFilter::default() };
-            let found = self.store.events(filter).await?;
-            batch.extend(found.into_iter().filter(|event| event.seq == letter.seq));
+            let found = self.store.read_events(filter).await?;
+            batch.extend(found.into_iter().filter(|event| seq(event) == letter.seq));
         }
         let mut delivery = self.deliver(cursor, batch, cursor.seq).await?;
         let refused: Vec<i64> = delivery.refused.iter().map(|letter| letter.seq).collect();
@@ -234,13 +259,18 @@ impl Pump {
         let refused = delivery.refused.len() as u64;
         self.progress.metrics.refused.get_or_create(&sink(&self.name)).inc_by(refused);
         for letter in &delivery.refused {
-            tracing::warn!(
-                sink = self.name,
-                seq = letter.seq,
-                code = letter.code,
-                reason = letter.reason,
-                "a sink's target will not have an event"
-            );
+            let Refusal { seq, code, reason } = letter;
+            if *code == ROW_DAMAGED {
+                tracing::error!(sink = self.name, seq, code, reason, "sink skipped damaged row");
+            } else {
+                tracing::warn!(
+                    sink = self.name,
+                    seq,
+                    code,
+                    reason,
+                    "a sink's target will not have an event"
+                );
+            }
         }
         if !self.store.note_delivery(&self.name, delivery).await? {
             return Ok(false);
@@ -257,13 +287,13 @@ impl Pump {
     async fn deliver(
         &mut self,
         cursor: &SinkCursor,
-        events: Vec<Event>,
+        events: Vec<Read>,
         place: i64,
     ) -> Result<Delivery, SinkError> {
         let mut next = SinkCursor { seq: place, ..cursor.clone() };
-        let items = self.items(events).await?;
+        let (items, damaged) = self.items(events).await?;
         if items.is_empty() {
-            return Ok(Delivery { cursor: next, ..Delivery::default() });
+            return Ok(Delivery { cursor: next, refused: damaged, ..Delivery::default() });
         }
         if let Some(state) = self.sink.prepare(&items)? {
             let cursor = SinkCursor { state, ..cursor.clone() };
@@ -274,9 +304,10 @@ impl Pump {
         let subjects = items.iter().map(|item| item.event.subject.as_str());
         // Each is open as long as the target takes.
         let _spans = self.progress.traces.deliver(&self.name, subjects);
-        let Taken { state, refused } = self.hand_over(&items).await?;
+        let Taken { state, mut refused } = self.hand_over(&items).await?;
         next.state = state;
         let delivered = items.len().saturating_sub(refused.len()) as u64;
+        refused.extend(damaged);
         Ok(Delivery { cursor: next, delivered, error: None, refused, settled: Vec::new() })
     }
 
@@ -295,19 +326,47 @@ impl Pump {
         }
     }
 
-    /// What the sink is given of these events.
-    async fn items(&self, mut events: Vec<Event>) -> Result<Vec<Item>, SinkError> {
+    /// What the sink is given of these events, and what cannot be read of them.
+    async fn items(&self, read: Vec<Read>) -> Result<(Vec<Item>, Vec<Refusal>), SinkError> {
         let Terms { filter, redact, .. } = &self.terms;
-        events.retain(|event| filter.wants(event));
+        let (mut events, mut damaged) = (Vec::with_capacity(read.len()), Vec::new());
+        for event in read {
+            match readable(event) {
+                Ok(event) if filter.wants(&event) => match Item::is_named(&event) {
+                    true => events.push(event),
+                    false => {
+                        let seq = event.seq;
+                        let reason = format!("event {seq} is damaged: its subject is not an id");
+                        damaged.push(Refusal { seq, code: ROW_DAMAGED, reason });
+                    }
+                },
+                Err(DamagedEvent { left: Some(event), .. }) if !filter.wants(&event) => {}
+                Err(DamagedEvent { seq, reason, .. }) => {
+                    let reason = format!("event {seq} is damaged: {reason}");
+                    damaged.push(Refusal { seq, code: ROW_DAMAGED, reason });
+                }
+                Ok(_) => {}
+            }
+        }
         let joined = self.store.join(Item::wanted(&events)).await?;
-        let items = events.into_iter().filter_map(|event| Item::of(event, &joined));
-        let items = items.filter(|item| filter.passes(item));
-        Ok(items
-            .map(|mut item| {
+        let mut items = Vec::with_capacity(events.len());
+        for event in events {
+            if let Some(row) = Item::damage(&event, &joined) {
+                let reason = format!("{row}; `feedmill replay` restores it from the archive");
+                damaged.push(Refusal { seq: event.seq, code: ROW_DAMAGED, reason });
+                continue;
+            }
+            if let Some(reason) = Item::lost(&event, &joined) {
+                damaged.push(Refusal { seq: event.seq, code: ROW_DAMAGED, reason });
+                continue;
+            }
+            let Some(mut item) = Item::of(event, &joined) else { continue };
+            if filter.passes(&item) {
                 redact.apply(&mut item);
-                item
-            })
-            .collect())
+                items.push(item);
+            }
+        }
+        Ok((items, damaged))
     }
 
     async fn hold(&self) -> Result<bool, DbError> {

@@ -80,10 +80,24 @@ impl Server {
     async fn run(&mut self, commands: &Pipeline) -> Result<Vec<Value>, SinkError> {
         let mut connection = self.connection().await?;
         let answers: Result<Vec<Value>, RedisError> = commands.query_async(&mut connection).await;
-        answers.map_err(|error| {
-            self.connected = None;
-            self.away(told(&error))
-        })
+        answers.map_err(|error| self.lost(&error))
+    }
+
+    /// Runs commands that may fail each for itself.
+    async fn run_each(
+        &mut self,
+        commands: &Pipeline,
+    ) -> Result<Vec<Result<Value, RedisError>>, SinkError> {
+        let mut connection = self.connection().await?;
+        let answers: Result<Vec<Result<Value, RedisError>>, RedisError> =
+            commands.query_async(&mut connection).await;
+        answers.map_err(|error| self.lost(&error))
+    }
+
+    /// A failure, after which a new connection is made.
+    fn lost(&mut self, error: &RedisError) -> SinkError {
+        self.connected = None;
+        self.away(told(error))
     }
 
     /// All keys that begin like this, without holding the server up.

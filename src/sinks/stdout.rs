@@ -2,7 +2,10 @@
 //!
 //! Whoever reads them gets each event at least once: after a crash the last batch comes again.
 
+use std::io::IsTerminal;
+
 use async_trait::async_trait;
+use feedmill_formats::terminal;
 use tokio::io::AsyncWriteExt;
 
 use super::{Item, Sink, SinkError, Taken};
@@ -18,6 +21,10 @@ impl Sink for Stdout {
         for item in batch {
             item.write(&mut lines)?;
             lines.push(b'\n');
+        }
+        // A terminal shows what would change how it shows the rest; for a program it is the same JSON.
+        if std::io::stdout().is_terminal() {
+            lines = terminal::escaped(&String::from_utf8_lossy(&lines)).into_owned().into_bytes();
         }
         let mut out = tokio::io::stdout();
         let written = async {

@@ -173,7 +173,12 @@ impl Sink for Webhook {
                 self.lock().retain(|seq| !told.contains(seq));
                 Err(error)
             }
-            None => Ok(Taken { refused, ..Taken::default() }),
+            None => {
+                // One of these that comes again from here on was asked for.
+                let done: HashSet<i64> = batch.iter().map(|item| item.event.seq).collect();
+                self.lock().retain(|seq| !done.contains(seq));
+                Ok(Taken { refused, ..Taken::default() })
+            }
         }
     }
 

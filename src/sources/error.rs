@@ -1,8 +1,9 @@
 //! Why no source can be made of what was said, each with what to do about it.
 
 use feedmill_formats::url::UrlError;
+use feedmill_formats::walk::PatternError;
 
-use super::{MAX_NAME, MOST};
+use super::{AdminOnly, MAX_NAME, MOST};
 
 /// Why no source can be made of what was said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +69,9 @@ pub enum SpecError {
         /// What is wrong with it.
         problem: String,
     },
+    /// Expressions that cannot be used together.
+    #[error("article_url_patterns: {0}")]
+    Patterns(PatternError),
     /// Nobody knows what that is.
     #[error("there is no field `{0}`")]
     UnknownField(String),
@@ -87,6 +91,12 @@ pub enum SpecError {
         /// What is wrong with it, and what to do.
         problem: &'static str,
     },
+    /// A proxy that may not be used.
+    #[error("{0}")]
+    Proxy(String),
+    /// A change that needs more rights than the caller has.
+    #[error("{0}")]
+    AdminOnly(AdminOnly),
     /// No time at all.
     #[error("the interval is 0: choose a time span such as 30m")]
     Interval,
@@ -111,10 +121,12 @@ impl SpecError {
             Self::Priority(_) => "bad_priority",
             Self::Field { .. } => "bad_field",
             Self::Selector { .. } => "bad_selector",
-            Self::Pattern { .. } => "bad_pattern",
+            Self::Pattern { .. } | Self::Patterns(_) => "bad_pattern",
             Self::UnknownField(_) => "unknown_field",
             Self::TooMany { .. } => "too_many",
             Self::Access { .. } => "bad_access",
+            Self::Proxy(_) => "refused_proxy",
+            Self::AdminOnly(_) => "forbidden",
             Self::Interval | Self::Limits | Self::FixedInterval(_) => "bad_interval",
         }
     }

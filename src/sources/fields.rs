@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::SpecError;
 use crate::config::Span;
-use crate::model::{NewSource, Source, Website};
+use crate::model::{Access, NewSource, Source, Website};
 
 /// The fields by the names that we write, and what each is.
 pub const FIELDS: &[(&str, &str)] = &[
@@ -113,7 +113,7 @@ pub fn set(spec: &mut NewSource, name: &str, value: &Value) -> Result<(), SpecEr
         "website" => website(spec, field)?,
         "article_selector" | "pagination_selector" | "max_pages" => list_part(spec, field)?,
         "user_agent" => spec.access.user_agent = field.text()?,
-        "access" => spec.access = field.object("headers and credentials")?,
+        "access" => spec.access = access(field)?,
         "managed" => spec.managed = field.object("by and id")?,
         _ => match part(&key) {
             Some(part) => set_part(&mut spec.selectors, part, field)?,
@@ -261,6 +261,17 @@ fn unique(items: Vec<String>) -> Vec<String> {
         }
     }
     kept
+}
+
+/// What a source is given to be let in. A misspelt part must not look as if it were in force.
+fn access(field: Field<'_>) -> Result<Access, SpecError> {
+    let access = field.object("headers and credentials")?;
+    let Ok(Value::Object(known)) = serde_json::to_value(&access) else { return Ok(access) };
+    let mut given = field.value.as_object().into_iter().flat_map(Map::keys);
+    match given.find(|name| !known.contains_key(*name)) {
+        Some(name) => Err(SpecError::UnknownField(format!("{}.{name}", field.name))),
+        None => Ok(access),
+    }
 }
 
 /// Selectors part by part, ours or a source-manager's, whose other parts are for itself.
@@ -495,6 +506,16 @@ mod tests {
         assert_eq!(again.website, spec.website, "what we write reads again");
         let columns = [("article_selector", json!("a")), ("website", json!("list"))];
         assert!(matches!(said(&columns).unwrap().website, Some(Website::List { .. })));
+    }
+
+    #[test]
+    fn what_a_source_is_given_has_no_unknown_parts() {
+        let Value::Object(known) = serde_json::to_value(Access::default()).unwrap() else {
+            panic!()
+        };
+        assert!(said(&[("access", Value::Object(known))]).is_ok());
+        let told = said(&[("access", json!({"resolve": "a.test=10.0.0.1"}))]).unwrap_err();
+        assert_eq!(told.to_string(), "there is no field `access.resolve`");
     }
 
     #[test]

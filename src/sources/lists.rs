@@ -1,7 +1,9 @@
 //! Lists of sources as others keep them: OPML, spreadsheets, JSON and plain addresses. Pure.
 //!
-//! A list is read whole or not at all. A row of it says fields of a source, or what is wrong with that
-//! row; whether a source can be made of it is decided by [`plan`](super::plan).
+//! A list is read whole or not at all: [`ListText::open`] checks all of it and counts its rows, and
+//! [`ListText::each`] goes over them one at a time, so that no list is ever held as rows. A row says
+//! fields of a source, or what is wrong with that row; whether a source can be made of it is decided by
+//! [`plan`](super::plan).
 
 mod csv;
 mod json;
@@ -10,7 +12,8 @@ mod write;
 use std::borrow::Cow;
 
 use feedmill_formats::charset::{self, Markup};
-use feedmill_formats::opml::{self, OpmlError, Subscription};
+use feedmill_formats::json::Limits;
+use feedmill_formats::opml::{self, Opml, OpmlError, Subscription};
 use serde_json::{Value, json};
 
 use super::{MAX_NAME, Wanted, fields};
@@ -22,6 +25,12 @@ pub use write::{COLUMNS, write};
 pub const MAX_BYTES: usize = 64 << 20;
 /// The most bytes of a row.
 const MAX_ROW: usize = 1 << 20;
+/// The most rows of a list.
+pub const MAX_ROWS: usize = 100_000;
+/// The most values and levels of a row in JSON.
+const ROW_LIMITS: Limits = Limits { depth: 16, values: 20_000, nul: true };
+/// Names that mean nothing here and are reported by name.
+const MAX_NOTES: usize = 50;
 
 named! {
     /// How a list is written.
@@ -72,6 +81,12 @@ impl Entry {
     pub fn wanted(&self) -> Wanted {
         Wanted { said: self.said.clone(), ..Wanted::default() }
     }
+
+    /// Whether it brings expressions, which take time to check.
+    #[must_use]
+    pub fn has_patterns(&self) -> bool {
+        self.said.iter().any(|(name, _)| fields::canonical(name) == "article_url_patterns")
+    }
 }
 
 /// Why there is no list.
@@ -119,6 +134,9 @@ pub enum ListError {
     /// It ends in the middle.
     #[error("the list ends too early: it was cut off")]
     Truncated,
+    /// It has too many rows.
+    #[error("the list has more than {MAX_ROWS} rows: split it into several")]
+    TooManyRows,
 }
 
 impl ListError {
@@ -135,32 +153,97 @@ impl ListError {
             Self::NoArray => "no_array",
             Self::Opml(error) => error.code(),
             Self::Truncated => "truncated",
+            Self::TooManyRows => "too_many_rows",
         }
     }
 }
 
-/// Reads a list, in the format that is named or else the one that it looks like.
+/// A list that can be read: its text, and what was found out by the first look at all of it.
+#[derive(Debug)]
+pub struct ListText<'a> {
+    /// How it is written.
+    pub format: Format,
+    /// How many rows it has.
+    pub rows: usize,
+    /// What of it was not understood, and does no harm; complete after [`ListText::each`].
+    notes: Vec<String>,
+    content: Content<'a>,
+}
+
+#[derive(Debug)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    /// Outlines are bounded in number by their parser.
+    Outlines(Opml),
+}
+
+impl<'a> ListText<'a> {
+    /// Checks a list, in the format that is named or else the one that it looks like. What is refused as
+    /// a whole is refused here.
+    pub fn open(body: &'a [u8], format: Option<Format>) -> Result<Self, ListError> {
+        if body.len() > MAX_BYTES {
+            return Err(ListError::TooLarge);
+        }
+        let marked = marked(body);
+        let text = match &marked {
+            Cow::Borrowed(body) => charset::decode(body, None, Markup::Xml).text,
+            Cow::Owned(body) => {
+                Cow::Owned(charset::decode(body, None, Markup::Xml).text.into_owned())
+            }
+        };
+        if text.trim().is_empty() {
+            return Err(ListError::Empty);
+        }
+        let format = match format {
+            Some(format) => format,
+            None => recognise(&text)?,
+        };
+        let mut notes = Vec::new();
+        let (rows, content) = match format {
+            Format::Opml => {
+                let outlines = outlines(&marked, &mut notes)?;
+                (outlines.feeds.len(), Content::Outlines(outlines))
+            }
+            Format::Csv => (csv::count(&text)?, Content::Text(text)),
+            Format::Json => (json::count(&text)?, Content::Text(text)),
+            Format::Urls => (addresses(&text).count(), Content::Text(text)),
+        };
+        match rows {
+            0 => Err(ListError::Empty),
+            rows if rows > MAX_ROWS => Err(ListError::TooManyRows),
+            rows => Ok(Self { format, rows, notes, content }),
+        }
+    }
+
+    /// Calls `each` with every row in the order of the list, until it says `false`; what of the list was
+    /// not understood, and does no harm.
+    pub fn each(&self, each: &mut dyn FnMut(Row) -> bool) -> Result<Vec<String>, ListError> {
+        let mut notes = self.notes.clone();
+        match (&self.content, self.format) {
+            (Content::Outlines(list), _) => {
+                let lines = list.lines.iter().copied().chain(std::iter::repeat(0));
+                let mut rows = list.feeds.iter().zip(lines).map(|(feed, line)| outline(feed, line));
+                rows.all(each);
+            }
+            (Content::Text(text), Format::Csv) => csv::read(text, &mut notes, each)?,
+            (Content::Text(text), Format::Json) => json::read(text, &mut notes, each)?,
+            (Content::Text(text), Format::Urls | Format::Opml) => {
+                addresses(text).all(each);
+            }
+        }
+        Ok(notes)
+    }
+}
+
+/// Reads a list into rows, for those who need all of them at once.
 pub fn read(body: &[u8], format: Option<Format>) -> Result<List, ListError> {
-    if body.len() > MAX_BYTES {
-        return Err(ListError::TooLarge);
-    }
-    let body = &*marked(body);
-    let text = charset::decode(body, None, Markup::Xml).text;
-    if text.trim().is_empty() {
-        return Err(ListError::Empty);
-    }
-    let format = match format {
-        Some(format) => format,
-        None => recognise(&text)?,
-    };
-    let mut notes = Vec::new();
-    let rows = match format {
-        Format::Opml => outlines(body, &mut notes)?,
-        Format::Csv => csv::read(&text, &mut notes)?,
-        Format::Json => json::read(&text, &mut notes)?,
-        Format::Urls => addresses(&text),
-    };
-    if rows.is_empty() { Err(ListError::Empty) } else { Ok(List { format, rows, notes }) }
+    let list = ListText::open(body, format)?;
+    let mut rows = Vec::with_capacity(list.rows);
+    let notes = list.each(&mut |row| {
+        rows.push(row);
+        true
+    })?;
+    Ok(List { format: list.format, rows, notes })
 }
 
 /// Text in UTF-16 gets the mark that it came without: some spreadsheets forget it.
@@ -182,7 +265,7 @@ fn recognise(text: &str) -> Result<Format, ListError> {
     let lines = (1..).zip(text.lines());
     let mut telling = lines.filter(|(_, line)| is_address(line));
     let Some((line, first)) = telling.next() else { return Err(ListError::Empty) };
-    if csv::is_header(first) {
+    if csv::is_header(head(first)) {
         return Ok(Format::Csv);
     }
     let starts = first.trim_start().to_ascii_lowercase();
@@ -190,6 +273,11 @@ fn recognise(text: &str) -> Result<Format, ListError> {
         return Ok(Format::Urls);
     }
     Err(ListError::Unknown { line, found: excerpt(first) })
+}
+
+/// The start of a line, as much as a row may have.
+fn head(line: &str) -> &str {
+    line.get(..line.floor_char_boundary(MAX_ROW)).unwrap_or(line)
 }
 
 fn excerpt(text: &str) -> String {
@@ -202,9 +290,9 @@ fn is_address(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-fn addresses(text: &str) -> Vec<Row> {
+fn addresses(text: &str) -> impl Iterator<Item = Row> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| is_address(line));
-    let row = |(line, text): (u64, &str)| {
+    lines.map(|(line, text): (u64, &str)| {
         // What follows a blank and a # is a remark; within an address it is a part of it.
         let text = text
             .find(" #")
@@ -212,22 +300,26 @@ fn addresses(text: &str) -> Vec<Row> {
             .map_or(text, |at| text.get(..at).unwrap_or(text));
         let entry = match oversized(text.len()) {
             Some(refusal) => Err(refusal),
+            None if text.trim().contains(char::is_whitespace) => {
+                Err(MORE_THAN_AN_ADDRESS.to_owned())
+            }
             None => {
                 Ok(Entry { said: vec![("url".to_owned(), json!(text.trim()))], disabled: None })
             }
         };
         Row { line, entry }
-    };
-    lines.map(row).collect()
+    })
 }
+
+const MORE_THAN_AN_ADDRESS: &str = "the line has more than an address: write one address a line, or a table (CSV) with a \
+     header for other fields";
 
 fn oversized(bytes: usize) -> Option<String> {
     (bytes > MAX_ROW).then(|| format!("the row has {bytes} bytes: {MAX_ROW} are the most"))
 }
 
-/// The feeds of OPML: the outermost outline is the category, those inside and what a feed says itself
-/// are tags.
-fn outlines(body: &[u8], notes: &mut Vec<String>) -> Result<Vec<Row>, ListError> {
+/// The feeds of OPML.
+fn outlines(body: &[u8], notes: &mut Vec<String>) -> Result<Opml, ListError> {
     let list = opml::parse(body)?;
     if list.truncated {
         return Err(ListError::Truncated);
@@ -238,10 +330,10 @@ fn outlines(body: &[u8], notes: &mut Vec<String>) -> Result<Vec<Row>, ListError>
     if list.left_out > 0 {
         notes.push(format!("{} feeds are more than a list may have, and left out", list.left_out));
     }
-    let lines = list.lines.iter().copied().chain(std::iter::repeat(0));
-    Ok(list.feeds.iter().zip(lines).map(|(feed, line)| outline(feed, line)).collect())
+    Ok(list)
 }
 
+/// The outermost outline is the category, those inside and what a feed says itself are tags.
 fn outline(feed: &Subscription, line: u64) -> Row {
     let label = |text: &str| text.chars().take(MAX_NAME).collect::<String>();
     let mut labels: Vec<String> = Vec::new();
@@ -281,6 +373,7 @@ const PRIVATE: &[&str] = &[
     "disabled_at",
     "health",
     "disabled_channels",
+    "bytes_today",
     "time",
     "type",
     "identity_key",
@@ -310,6 +403,28 @@ fn is_known(name: &str) -> bool {
         || fields::set(&mut NewSource::new("", ""), name, &Value::Null).is_ok()
 }
 
+/// What is told of a list that says how its sources are to be asked.
+pub(super) const ACCESS_IGNORED: &str = "`access` is ignored but for the user agent: lists never set proxies, \
+     addresses to connect from, headers or credentials; use `feedmill source access`";
+
+/// Whether a value says more of how a source is asked than a list may say.
+pub(super) fn sets_access(name: &str, value: &Value) -> bool {
+    let is_nothing = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    };
+    fields::canonical(name) == "access"
+        && match value {
+            Value::Object(parts) => {
+                parts.iter().any(|(part, value)| part != "user_agent" && !is_nothing(value))
+            }
+            other => !is_nothing(other),
+        }
+}
+
 /// What a row with named values says. What it means by a `url` depends on its `source_type`.
 pub(super) fn entry(values: Vec<(String, Value)>) -> Result<Entry, String> {
     let (mut said, mut enabled, mut reason) = (Vec::new(), true, None);
@@ -330,6 +445,11 @@ pub(super) fn entry(values: Vec<(String, Value)>) -> Result<Entry, String> {
             "disable_reason" => reason = value.as_str().map(str::to_owned),
             "source_type" => is_feed = matches!(text(&value).as_deref(), Some("rss" | "atom")),
             key if PRIVATE.contains(&key) => {}
+            // Whoever writes a list must not decide where requests go and what they carry.
+            "access" => {
+                let agent = value.get("user_agent").filter(|agent| agent.is_string());
+                said.extend(agent.map(|agent| ("user_agent".to_owned(), agent.clone())));
+            }
             "max_depth" if is_managers && value == json!(0) => {}
             _ if is_known(&name) => said.push((name, value)),
             _ => {}

@@ -9,9 +9,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use feedmill_formats::url::{KeyRules, Url};
 use serde_json::{Map, Value};
 
-use super::lists::{Entry, entry};
+use super::lists::{ACCESS_IGNORED, Entry, entry, sets_access};
 use super::plan::{Followed, Verdict};
-use super::{check, fields};
+use super::{check, fields, moves_credentials};
 use crate::model::{Admission, Managed, NewSource, Source};
 
 /// How the reason begins for which a source-manager disabled a source.
@@ -66,6 +66,9 @@ pub fn steps(
             continue;
         };
         let title = text("name").unwrap_or_else(|| id.clone());
+        if fields.iter().any(|(name, value)| sets_access(name, value)) {
+            done.left.push(format!("{title}: {ACCESS_IGNORED}"));
+        }
         let said = fields.into_iter().filter(|(_, value)| !is_nothing(value)).collect();
         let told = entry(said).and_then(|said| {
             let managed = Managed { by: by.to_owned(), id: id.clone(), says: says(&said) };
@@ -144,6 +147,13 @@ fn update(
         now.name.clone_from(&source.spec.name);
     }
     check(&now, permit).map_err(|error| error.to_string())?;
+    if moves_credentials(&source.spec, &now) {
+        return Err(
+            "it has credentials here, which would go to the new address: change its URL with \
+             `feedmill source set`"
+                .to_owned(),
+        );
+    }
     if now != source.spec {
         let was = Box::new(source.clone());
         steps.push(Step::Change { was, now: Box::new(now) });

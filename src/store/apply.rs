@@ -14,7 +14,7 @@ use crate::model::{
     Ts, Verdict,
 };
 
-pub use article::{Form, Kept, article, article_again, is_news};
+pub use article::{Form, Kept, article, article_again, article_mended, is_news};
 
 /// What a poll's fact does to an entry.
 #[must_use]
@@ -86,6 +86,31 @@ pub fn entry_again(
     Some((row, event))
 }
 
+/// What is kept in place of an entry that cannot be read, where `left` is what can be read of it. The log
+/// tells of it only when the content is another than it was.
+#[must_use]
+pub fn entry_mended(
+    left: Option<EntryRow>,
+    fact: &EntryFact,
+    feed: TaskId,
+    source: Option<SourceId>,
+    at: Ts,
+    now: Ts,
+) -> (EntryRow, Option<NewEvent>) {
+    let EntryFact { id, entry, content_hash, fetch, .. } = fact.clone();
+    let Some(left) = left else {
+        let (first_seen, last_seen, seen_count) = (at, at, 1);
+        let feed_id = feed;
+        let row =
+            EntryRow { id, feed_id, entry, content_hash, first_seen, last_seen, seen_count, fetch };
+        return (row, None);
+    };
+    let is_same = left.content_hash == content_hash;
+    let row = EntryRow { entry, content_hash, fetch, ..left };
+    let event = (!is_same).then(|| entry_event(EventKind::EntryUpdated, &row, source, now));
+    (row, event)
+}
+
 /// Whether the fetch of what is kept was made after another; ids begin with their time.
 fn is_later(kept: Option<FetchId>, other: Option<FetchId>) -> bool {
     let ms = |id: FetchId| id.as_u128() >> 80;
@@ -155,6 +180,7 @@ pub(super) mod tests {
                 published: None,
                 published_raw: None,
                 updated_raw: None,
+                cut: vec![],
                 updated: None,
             },
             content_hash: *UrlHash::of(title).as_bytes(),
@@ -175,6 +201,21 @@ pub(super) mod tests {
         let (row, event) = entry(Some(row), entry_fact("b"), TaskId(1), None, at(3));
         assert_eq!(event.unwrap().kind, EventKind::EntryUpdated);
         assert_eq!(row.first_seen, at(1));
+    }
+
+    #[test]
+    fn a_mended_entry_is_told_only_when_it_is_another() {
+        let (row, _) = entry(None, entry_fact("a"), TaskId(1), None, Ts::from_ms(1));
+        let left = Some(EntryRow { entry: Entry::default(), ..row.clone() });
+        let mend = |left, title| {
+            let (feed, at) = (TaskId(1), Ts::from_ms(9));
+            entry_mended(left, &entry_fact(title), feed, None, at, at)
+        };
+        assert_eq!(mend(left.clone(), "a"), (row.clone(), None));
+        let (other, event) = mend(left, "b");
+        assert_eq!(event.unwrap().kind, EventKind::EntryUpdated);
+        assert_eq!((other.first_seen, other.entry.title.as_deref()), (row.first_seen, Some("b")));
+        assert_eq!(mend(None, "a").0.first_seen, Ts::from_ms(9));
     }
 
     pub(in crate::store) fn article_fact(url: &str, text: &str) -> ArticleFact {
@@ -199,6 +240,7 @@ pub(super) mod tests {
                 method: "test".into(),
                 confidence: 1.0,
                 rights: Default::default(),
+                cut: vec![],
             },
             text: text.into(),
             content_hash: *UrlHash::of(text).as_bytes(),

@@ -4,6 +4,7 @@
 //! for a moment only: it may come back short, with the place where the search goes on.
 
 pub mod articles;
+pub mod damaged;
 pub mod entries;
 pub mod events;
 pub mod fetches;
@@ -18,6 +19,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::damage::checked;
+use crate::db::DbError;
+use crate::db::statement::Cells;
 use crate::frontier::BadCursor;
 
 /// Rows that are looked at together when not all of them are wanted.
@@ -57,6 +61,23 @@ pub struct Found<T> {
     pub items: Vec<T>,
     /// Where the next part begins; nothing at the end of the list.
     pub next: Option<Place>,
+}
+
+/// A row with its place in a list that is sorted by the time in column `time`; without the row when that
+/// is damaged.
+fn whole<T>(
+    row: &Cells,
+    time: usize,
+    read: impl FnOnce(&Cells) -> Result<(Place, T), DbError>,
+) -> Result<(Place, Option<T>), DbError> {
+    match checked(read(row), || None)? {
+        Ok((place, item)) => Ok((place, Some(item))),
+        // A time that is none comes after all others in the order of the embedded database.
+        Err(_) => {
+            let key = row.int(time).unwrap_or(i64::MAX);
+            Ok((Place { key, row: row.int(0)? }, None))
+        }
+    }
 }
 
 /// The search for a page.

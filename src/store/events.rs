@@ -25,7 +25,7 @@ impl EventFilter {
     /// The statement; `after` and `limit` are how its two parameters are written.
     pub(super) fn sql(&self, [after, limit]: [&str; 2]) -> String {
         let mut sql = format!(
-            "SELECT seq, at, kind, subject, source_id, payload FROM event WHERE seq > {after}"
+            "SELECT seq, at, kind, subject, source_id, payload, checksum FROM event WHERE seq > {after}"
         );
         if let Some(within) = self.within {
             sql.push_str(&format!(" AND seq <= {after} + {within}"));

@@ -68,6 +68,12 @@ pub(super) fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> 
     serde_json::from_str(text).map_err(|error| DbError::Corrupt { what, value: error.to_string() })
 }
 
+/// A text field of a document, as far as that can be read.
+pub(super) fn text_field(document: &str, name: &str) -> Option<String> {
+    let document: serde_json::Value = serde_json::from_str(document).ok()?;
+    Some(document.get(name)?.as_str()?.to_owned())
+}
+
 /// What entries are found by that go by this id in any feed.
 pub(super) fn uid_key(uid: &str) -> i64 {
     UrlHash::of(uid).head()

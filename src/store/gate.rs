@@ -109,6 +109,12 @@ pub async fn revoke(store: &dyn Store, name: &str) -> Result<bool, DbError> {
     Ok(store.change(vec![statement]).await? > 0)
 }
 
+/// The part of a token that is no secret.
+#[must_use]
+pub fn id_of(token: &str) -> Option<String> {
+    token.strip_prefix(SIGN).map(|secret| secret.chars().take(ID).collect())
+}
+
 /// Whose token it is; nothing when it is nobody's.
 pub async fn whose(store: &dyn Store, token: &str) -> Result<Option<TokenRow>, DbError> {
     let Some(secret) = token.strip_prefix(SIGN) else { return Ok(None) };

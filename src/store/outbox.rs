@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Serialize;
 
+use super::damage::{DamagedRow, DamagedTable};
 use crate::db::DbError;
 use crate::model::{
     ArticleId, ArticleRow, EntryId, EntryRow, Reference, Source, SourceId, TaskId, Ts,
@@ -131,6 +132,17 @@ pub struct Joined {
     pub trails: HashMap<TaskId, Arc<Trail>>,
     /// Sources by row.
     pub sources: HashMap<SourceId, Arc<Source>>,
+    /// Rows that are there and cannot be read, by table and id.
+    pub damaged: HashMap<(DamagedTable, String), DamagedRow>,
+    /// Whether nothing was ever taken down: a row that is missing was lost.
+    pub keeps_all: bool,
+}
+
+impl Joined {
+    pub(super) fn damaged(&mut self, table: DamagedTable, id: &impl ToString, reason: String) {
+        let id = id.to_string();
+        self.damaged.insert((table, id.clone()), DamagedRow { table, id, reason });
+    }
 }
 
 /// How an article came to us.

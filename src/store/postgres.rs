@@ -9,30 +9,34 @@ mod outbox;
 mod prints;
 mod raw;
 mod read;
+mod restore_ids;
 mod sources;
 mod takedown;
+mod times;
 mod told;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::{
-    ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
-    OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals, Vitals,
+    ArticleFilter, ArticlePage, ChannelState, Commit, Committed, DamagedEvent, Demand, EventFilter,
+    FetchFilter, MovedRaw, OutsideHost, PriceNote, Reread, RestoredIds, SegmentUse, SourceError,
+    Store, TimesAhead, Totals, Vitals,
     forms::{PRICE, SETTING, to_json},
     takedown::check,
 };
 use crate::db::postgres::{LOGGED, WORK, first, run};
 use crate::db::statement::{Cells, Dialect, Statement, Statements};
 use crate::db::{DbError, PgDb};
-use crate::frontier::postgres::PgFrontier;
+use crate::frontier::postgres::{PgFrontier, now};
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
     Admission, ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId,
-    FetchRecord, Known, PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId,
-    TaskId,
+    FetchRecord, Known, NewEvent, PastForm, Reference, Revision, RobotsState, Source, SourceChange,
+    SourceId, TaskId,
 };
 use commit::{Done, Prepared};
 
@@ -207,7 +211,7 @@ impl Store for PgStore {
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 
-    async fn articles(&self, filter: ArticleFilter) -> Result<Vec<(i64, ArticleRow)>, DbError> {
+    async fn article_page(&self, filter: ArticleFilter) -> Result<ArticlePage, DbError> {
         article::list(&self.db, &filter).await
     }
 
@@ -240,7 +244,7 @@ impl Store for PgStore {
     }
 
     async fn entry(&self, id: EntryId) -> Result<Option<EntryRow>, DbError> {
-        Ok(read::entries(&self.db.client().await?, &[id]).await?.remove(&id))
+        read::entry(&self.db.client().await?, id).await
     }
 
     async fn fetches(&self, task: TaskId, limit: usize) -> Result<Vec<FetchRecord>, DbError> {
@@ -263,8 +267,12 @@ impl Store for PgStore {
         raw::move_raw(&self.db, &moved).await
     }
 
-    async fn forget_segment(&self, segment: &str, limit: usize) -> Result<u64, DbError> {
-        raw::forget(&self.db, segment, limit).await
+    async fn forget_segment(&self, segment: &str, kept: u64, limit: usize) -> Result<u64, DbError> {
+        raw::forget(&self.db, segment, kept, limit).await
+    }
+
+    async fn restore_ids(&self, ids: RestoredIds) -> Result<(), DbError> {
+        restore_ids::restore(&self.db, &ids).await
     }
 
     async fn reread(&self, read: Reread) -> Result<u64, DbError> {
@@ -275,8 +283,15 @@ impl Store for PgStore {
         Ok(changed)
     }
 
-    async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError> {
+    async fn read_events(
+        &self,
+        filter: EventFilter,
+    ) -> Result<Vec<Result<Event, DamagedEvent>>, DbError> {
         read::events(&self.db, &filter).await
+    }
+
+    async fn ping(&self, within: std::time::Duration) -> Result<(), DbError> {
+        self.db.ping(within).await
     }
 
     async fn engines(&self) -> Result<u64, DbError> {
@@ -285,6 +300,17 @@ impl Store for PgStore {
 
     async fn logged(&self) {
         self.logged.notified().await;
+    }
+
+    async fn log_events(&self, events: Vec<NewEvent>) -> Result<(), DbError> {
+        let mut client = self.db.client().await?;
+        let tx = client.transaction().await?;
+        let now = now(&self.db, &tx).await?;
+        log::append(&tx, &events, now).await?;
+        tx.commit().await?;
+        drop(client);
+        self.told().await;
+        Ok(())
     }
 
     async fn demand(&self) -> Result<Demand, DbError> {
@@ -316,6 +342,28 @@ impl Store for PgStore {
             None => run(&client, "DELETE FROM meta WHERE key = $1", &[&key]).await?,
         };
         Ok(was_kept)
+    }
+
+    async fn times_ahead(&self, horizon: Duration) -> Result<TimesAhead, DbError> {
+        times::survey(&self.db, horizon, self.frontier.rules().lease).await
+    }
+
+    async fn repair_times(&self, horizon: Duration) -> Result<TimesAhead, DbError> {
+        let repaired = times::repair(&self.db, horizon, self.frontier.rules().lease).await?;
+        self.frontier.announce(WORK).await;
+        Ok(repaired)
+    }
+
+    async fn keep_schedule(
+        &self,
+        task: TaskId,
+        based_on: i64,
+        schedule: Vec<u8>,
+    ) -> Result<bool, DbError> {
+        let sql = "UPDATE feed SET schedule = $3, version = version + 1
+            WHERE task_id = $1 AND version = $2";
+        let client = self.db.client().await?;
+        Ok(run(&client, sql, &[&task.0, &based_on, &schedule]).await? > 0)
     }
 
     async fn totals(&self) -> Result<Totals, DbError> {

@@ -7,11 +7,14 @@ mod outbox;
 mod prints;
 mod raw;
 mod read;
+mod restore_ids;
 mod sources;
 mod takedown;
+mod times;
 mod told;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
@@ -19,19 +22,22 @@ use tokio::sync::Notify;
 
 use super::forms::SETTING;
 use super::takedown::check;
+use super::times::Look;
 use super::{
-    ArticleFilter, ChannelState, Commit, Committed, Demand, EventFilter, FetchFilter, MovedRaw,
-    OutsideHost, PriceNote, Reread, SegmentUse, SourceError, Store, Totals, Vitals,
+    ArticleFilter, ArticlePage, ChannelState, Commit, Committed, DamagedEvent, Demand, EventFilter,
+    FetchFilter, MovedRaw, OutsideHost, PriceNote, Reread, RestoredIds, SegmentUse, SourceError,
+    Store, TimesAhead, Totals, Vitals,
 };
 use crate::clock::Clock;
 use crate::db::statement::{Cells, Dialect, Statement, Statements};
+use crate::db::transfer::names_every_table;
 use crate::db::{Db, DbError, EngineLock};
 use crate::frontier::sqlite::SqliteFrontier;
 use crate::frontier::{Act, Frontier, Rules, TaskFilter};
 use crate::model::{
     Admission, ArticleId, ArticleRow, Ask, Discovery, EntryId, EntryRow, Event, FetchId,
-    FetchRecord, Known, PastForm, Reference, Revision, RobotsState, Source, SourceChange, SourceId,
-    TaskId,
+    FetchRecord, Known, NewEvent, PastForm, Reference, Revision, RobotsState, Source, SourceChange,
+    SourceId, TaskId,
 };
 
 /// Everything Feedmill knows, in one file.
@@ -55,6 +61,12 @@ impl SqliteStore {
     #[must_use]
     pub const fn frontier(&self) -> &SqliteFrontier {
         &self.frontier
+    }
+
+    /// A look for times that lie too far ahead, whenever it is made.
+    fn look(&self, horizon: Duration) -> impl Fn() -> Look + Send + use<> {
+        let (clock, lease) = (self.clock.clone(), self.frontier.rules().lease);
+        move || Look::new(clock.now(), horizon, lease, Dialect::Sqlite)
     }
 }
 
@@ -192,7 +204,7 @@ impl Store for SqliteStore {
         found.ok_or_else(|| SourceError::Unknown(name.to_owned()))
     }
 
-    async fn articles(&self, filter: ArticleFilter) -> Result<Vec<(i64, ArticleRow)>, DbError> {
+    async fn article_page(&self, filter: ArticleFilter) -> Result<ArticlePage, DbError> {
         self.db.read(move |conn| article::list(conn, &filter)).await
     }
 
@@ -249,9 +261,13 @@ impl Store for SqliteStore {
         self.db.write(move |conn| raw::move_raw(conn, &moved)).await
     }
 
-    async fn forget_segment(&self, segment: &str, limit: usize) -> Result<u64, DbError> {
+    async fn forget_segment(&self, segment: &str, kept: u64, limit: usize) -> Result<u64, DbError> {
         let segment = segment.to_owned();
-        self.db.write(move |conn| raw::forget(conn, &segment, limit)).await
+        self.db.write(move |conn| raw::forget(conn, &segment, kept, limit)).await
+    }
+
+    async fn restore_ids(&self, ids: RestoredIds) -> Result<(), DbError> {
+        self.db.write(move |conn| restore_ids::restore(conn, &ids)).await
     }
 
     async fn reread(&self, read: Reread) -> Result<u64, DbError> {
@@ -261,8 +277,20 @@ impl Store for SqliteStore {
         Ok(changed)
     }
 
-    async fn events(&self, filter: EventFilter) -> Result<Vec<Event>, DbError> {
+    async fn read_events(
+        &self,
+        filter: EventFilter,
+    ) -> Result<Vec<Result<Event, DamagedEvent>>, DbError> {
         self.db.read(move |conn| read::events(conn, &filter)).await
+    }
+
+    async fn ping(&self, within: std::time::Duration) -> Result<(), DbError> {
+        self.db.check_in_place()?;
+        let question = names_every_table()?;
+        let asked =
+            self.db.read(move |conn| Ok(conn.prepare_cached(question)?.exists([]).map(drop)?));
+        let silent = || DbError::Lost(format!("no answer within {} s", within.as_secs()));
+        tokio::time::timeout(within, asked).await.unwrap_or_else(|_| Err(silent()))
     }
 
     async fn engines(&self) -> Result<u64, DbError> {
@@ -271,6 +299,16 @@ impl Store for SqliteStore {
 
     async fn logged(&self) {
         self.logged.notified().await;
+    }
+
+    async fn log_events(&self, events: Vec<NewEvent>) -> Result<(), DbError> {
+        let clock = self.clock.clone();
+        let write = move |conn: &Connection| {
+            events.iter().try_for_each(|event| commit::put_event(conn, event, clock.now()))
+        };
+        self.db.write(write).await?;
+        self.logged.notify_waiters();
+        Ok(())
     }
 
     async fn demand(&self) -> Result<Demand, DbError> {
@@ -289,6 +327,33 @@ impl Store for SqliteStore {
     async fn keep_setting(&self, key: &str, value: Option<String>) -> Result<bool, DbError> {
         let key = format!("{SETTING}{key}");
         self.db.write(move |conn| commit::keep_note(conn, &key, value.as_deref())).await
+    }
+
+    async fn times_ahead(&self, horizon: Duration) -> Result<TimesAhead, DbError> {
+        let look = self.look(horizon);
+        self.db.read(move |conn| times::survey(conn, &look())).await
+    }
+
+    async fn repair_times(&self, horizon: Duration) -> Result<TimesAhead, DbError> {
+        let look = self.look(horizon);
+        let repaired = self.db.write(move |conn| times::repair(conn, &look())).await?;
+        self.frontier.wake();
+        Ok(repaired)
+    }
+
+    async fn keep_schedule(
+        &self,
+        task: TaskId,
+        based_on: i64,
+        schedule: Vec<u8>,
+    ) -> Result<bool, DbError> {
+        let sql = "UPDATE feed SET schedule = ?3, version = version + 1
+            WHERE task_id = ?1 AND version = ?2";
+        let kept = self
+            .db
+            .write(move |conn| Ok(conn.execute(sql, (task.0, based_on, schedule.as_slice()))?))
+            .await?;
+        Ok(kept > 0)
     }
 
     async fn totals(&self) -> Result<Totals, DbError> {

@@ -227,9 +227,10 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// An article of the site or source.
+    /// An article of the site or source; of one that is damaged only the id is known.
     pub(super) fn article(&mut self, id: ArticleId, url: &str) {
-        if matches!(self.target, Target::Source(_)) || self.fits(url) {
+        let is_meant = self.fits(url) || self.doomed.addresses.contains(&id);
+        if matches!(self.target, Target::Source(_)) || is_meant {
             self.doomed.articles.insert(id);
             self.doomed.addresses.insert(id);
         }
@@ -318,6 +319,7 @@ pub(super) fn blank(entry: Entry) -> Entry {
         authors: Vec::new(),
         categories: Vec::new(),
         enclosures: Vec::new(),
+        cut: Vec::new(),
         ..entry
     }
 }

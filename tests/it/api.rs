@@ -1,8 +1,11 @@
 //! The HTTP server on real sockets, on both databases.
 
+mod access;
 mod feeds;
 mod follow;
 mod hostile;
+mod local;
+mod logins;
 mod paging;
 mod reader;
 mod resources;
@@ -28,6 +31,10 @@ use crate::support::{LIMIT, World};
 /// The server beside a world.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    /// The token of its login link.
+    pub(crate) login: String,
+    /// What it is asked with, unless somebody says otherwise.
+    bearer: Option<String>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -43,13 +50,22 @@ impl Server {
         let listening = api::listen(&config, &world.clock, reload, progress, stop.clone());
         let listening = listening.await.unwrap();
         let address = listening.address();
+        let link = listening.login_link().unwrap();
+        let login = link.split_once("#token=").unwrap().1.to_owned();
         tasks.spawn(listening.run());
-        Self { address, stop, tasks }
+        Self { address, login, bearer: None, stop, tasks }
+    }
+
+    /// The same, asked by an administrator.
+    pub(crate) async fn administered(world: &World, shape: impl FnOnce(&mut Config)) -> Self {
+        let server = Self::start(world, shape).await;
+        Self { bearer: Some(format!("Bearer {}", server.login)), ..server }
     }
 
     /// One that somebody else started, and stops.
     pub(crate) fn at(address: SocketAddr) -> Self {
-        Self { address, stop: CancellationToken::new(), tasks: TaskTracker::new() }
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        Self { address, login: String::new(), bearer: None, stop, tasks }
     }
 
     pub(crate) async fn stop(self) {
@@ -86,6 +102,9 @@ impl Server {
         if !named("host") {
             request.push_str(&format!("host: {}\r\n", self.address));
         }
+        if let Some(bearer) = self.bearer.as_ref().filter(|_| !named("authorization")) {
+            request.push_str(&format!("authorization: {bearer}\r\n"));
+        }
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -118,7 +137,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn read(bytes: &[u8]) -> Self {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n");
         let end = end.unwrap_or_else(|| panic!("no head: {}", String::from_utf8_lossy(bytes)));
         let head = String::from_utf8(bytes[..end].to_vec()).unwrap();

@@ -4,6 +4,7 @@
 //! Each rule is a function from text to breaches, tried on made-up text beside its use.
 
 mod paths;
+mod promises;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

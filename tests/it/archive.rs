@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::future::Future;
+use std::io::Write as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,7 +17,7 @@ use feedmill::frontier::TaskFilter;
 use feedmill::model::{
     Code, EventKind, Exchange, FetchRecord, Headers, Kind, Truncation, Ts, new_uuid,
 };
-use feedmill::store::{FetchFilter, Store};
+use feedmill::store::{FetchFilter, MovedRaw, Store};
 use feedmill_formats::warc::{self, RecordType};
 use feedmill_newsroom::{Fault, Span};
 use serde_json::Value;
@@ -91,13 +92,14 @@ async fn an_export_needs_no_other_file() {
     let filter = FetchFilter { source: Some(source.id), ..FetchFilter::default() };
     let export = async || {
         let (filter, by) = (filter.clone(), ("test", world.start));
-        raw::export(&*world.store, &reader, filter, by, &file, &mut |_| {}).await
+        raw::export(&*world.store, &reader, filter, by, (&file, 0o600), &mut |_| {}).await
     };
     let done = export().await.unwrap();
     assert_eq!((done.gone, done.unreadable.len()), (0, 0));
     assert!(done.records > 3 && done.records < world.newsroom.counters().requests);
     assert_eq!(done.bytes, file.metadata().unwrap().len());
-    let members: Vec<_> = warc::scan(File::open(&file).unwrap()).map(Result::unwrap).collect();
+    let members: Vec<_> =
+        warc::scan(File::open(&file).unwrap(), u64::MAX).map(Result::unwrap).collect();
     assert!(members.iter().all(|member| member.intact));
     let count = |kind| members.iter().filter(|m| m.fields.kind() == Some(kind)).count() as u64;
     assert_eq!(count(RecordType::Warcinfo), 1);
@@ -109,7 +111,8 @@ async fn an_export_needs_no_other_file() {
     let taken = world.dir().join("taken.warc.gz");
     let mut take = |_| drop(fs::create_dir(&taken));
     let by = ("test", world.start);
-    let failed = raw::export(&*world.store, &reader, filter.clone(), by, &taken, &mut take).await;
+    let failed =
+        raw::export(&*world.store, &reader, filter.clone(), by, (&taken, 0o600), &mut take).await;
     assert_eq!(failed.unwrap_err().code(), "unwritable");
     assert!(!world.dir().join("taken.warc.gz.partial").exists());
 }
@@ -216,9 +219,9 @@ async fn replay_brings_back_what_an_earlier_reader_missed_and_asks_nobody() {
     let one = "SELECT row FROM article ORDER BY row LIMIT 1";
     damage
         .execute_batch(&format!(
-            "UPDATE article SET body = json_set(body, '$.title', 'wrong', '$.language', NULL)
+            "UPDATE article SET body = json_set(body, '$.title', 'wrong', '$.language', NULL), checksum = NULL
                WHERE row IN ({one});
-             UPDATE entry SET body = json_set(body, '$.published', NULL) WHERE row IN
+             UPDATE entry SET body = json_set(body, '$.published', NULL), checksum = NULL WHERE row IN
                (SELECT row FROM entry ORDER BY row LIMIT 1);
              DELETE FROM entry WHERE row IN (SELECT row FROM entry ORDER BY row DESC LIMIT 1);"
         ))
@@ -332,7 +335,7 @@ async fn the_command_line_shows_bytes_and_says_when_they_are_gone() {
     let verified = feedmill(&["raw", "verify"]);
     assert!(verified.status.success(), "{verified:?}");
 
-    world.store.forget_segment(&fetch.raw.unwrap().segment, usize::MAX).await.unwrap();
+    world.store.forget_segment(&fetch.raw.unwrap().segment, 0, usize::MAX).await.unwrap();
     let gone = show(&[]);
     let told = String::from_utf8(gone.stderr).unwrap();
     assert!(!gone.status.success() && told.contains("no longer kept"), "{told}");
@@ -368,6 +371,7 @@ fn others_read_what_we_write() {
         segment_age: Duration::from_hours(1),
         gzip_level: 6,
         agent: "test".into(),
+        max_body: 0,
     };
     let now = Ts::from_ms(1_800_000_000_000);
     let archive = Archive::open(settings, Clock::manual(now)).unwrap();
@@ -419,4 +423,118 @@ fn others_read_what_we_write() {
         }
     }
     assert_eq!(answers[4]["warc-type"], "revisit");
+}
+
+/// Runs the program to its end; what it said, and the most memory that it had, in kilobytes.
+fn peak(world: &World, args: &[&str]) -> (String, u64) {
+    let script = "import resource, subprocess, sys\n\
+        done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)\n\
+        sys.stderr.buffer.write(done.stderr)\n\
+        print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+    let program = crate::kill::binary();
+    let mut command = std::process::Command::new("python3");
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let done = command
+        .args(["-c", script])
+        .arg(program.get_program())
+        .args(args)
+        .arg("--data-dir")
+        .arg(&world.config.data_dir)
+        .current_dir(world.dir())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    (said, String::from_utf8_lossy(&done.stdout).trim().parse().unwrap())
+}
+
+/// A gzip member of these bytes, so many megabytes of spaces, and an end.
+fn zip(parts: &[&[u8]], megabytes: usize, end: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    let spaces = vec![b' '; 1 << 20];
+    parts.iter().for_each(|part| packed.write_all(part).unwrap());
+    (0..megabytes).for_each(|_| packed.write_all(&spaces).unwrap());
+    packed.write_all(end).unwrap();
+    packed.finish().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bomb_in_a_segment_is_refused_in_little_memory_and_the_rest_is_read() {
+    let world = World::new(1, 3).await;
+    world.follow().await;
+    world.run_until(|| async { world.store.totals().await.unwrap().articles == 3 }).await;
+    let filter = FetchFilter { limit: 100, ..FetchFilter::default() };
+    let fetches = world.store.find_fetches(filter).await.unwrap();
+    let source = world.store.sources().await.unwrap().remove(0);
+    let is_page =
+        |fetch: &&feedmill::model::FetchRecord| world.newsroom.story(&fetch.url).is_some();
+    let pages: Vec<_> = fetches.iter().filter(is_page).collect();
+    let settings = Settings {
+        dir: world.config.archive_dir(),
+        segment_size: 1 << 30,
+        segment_age: Duration::from_hours(1_000_000),
+        gzip_level: 9,
+        agent: "test".into(),
+        max_body: 0,
+    };
+    let archive = Archive::open(settings, world.clock.clone()).unwrap();
+    // A record without digests, so that it is quickly made: 256 MB in as many kilobytes.
+    let head = format!(
+        "WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:{}>\r\nWARC-Date: {}\r\n\
+         WARC-Target-URI: {}\r\nContent-Type: application/http;msgtype=response\r\n\
+         Content-Length: {}\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+        pages[0].id,
+        pages[0].at,
+        pages[0].url,
+        (256 << 20) + 19,
+    );
+    let bomb = zip(&[head.as_bytes()], 256, b"\r\n\r\n");
+    let nested = zip(&[&zip(&[], 100, b"")], 0, b"");
+    assert!(bomb.len() < 300_000 && nested.len() < 20_000, "a thousand to one");
+    let headers = Headers(vec![
+        ("content-type".into(), "text/html".into()),
+        ("content-encoding".into(), "gzip, gzip".into()),
+    ]);
+    let coded = Exchange {
+        id: pages[1].id,
+        url: pages[1].url.clone(),
+        request: Headers::default(),
+        status: 200,
+        reason: "OK".into(),
+        headers,
+        body: nested.into(),
+        truncated: None,
+        remote: None,
+        began: pages[1].at,
+        ended: pages[1].at,
+        elapsed: Duration::ZERO,
+    };
+    let places = [archive.copy(bomb, b"").unwrap(), archive.append(&coded).unwrap()];
+    for (page, to) in pages.iter().zip(places) {
+        let from = page.raw.clone().unwrap().segment;
+        world.store.move_raw(vec![MovedRaw { fetch: page.id, from, to }]).await.unwrap();
+    }
+    archive.close().unwrap();
+    let (plain, coded) = (pages[0].id.to_string(), pages[1].id.to_string());
+    let source = source.spec.name;
+    let out = world.dir().join("out.warc.gz").display().to_string();
+    for (args, words) in [
+        (vec!["raw", "show", &plain, "--body"], "is over the limit"),
+        (vec!["raw", "show", &coded, "--decoded"], "larger than"),
+        (vec!["raw", "verify"], "is over the limit"),
+        (vec!["raw", "export", "--out", &out], "is over the limit"),
+        (vec!["replay", "--source", &source, "--dry-run"], "is over the limit"),
+        (vec!["rebuild", "--dry-run"], ""),
+    ] {
+        let (said, kilobytes) = peak(&world, &args);
+        assert!(kilobytes < 320_000, "{args:?}: {kilobytes} kB\n{said}");
+        assert!(
+            args[0] == "raw" && args[1] == "verify" || said.contains(words),
+            "{args:?}: {said}"
+        );
+    }
 }

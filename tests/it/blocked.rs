@@ -1,7 +1,6 @@
 //! An hour of `Retry-After`, and `kill -9` in the middle of it: nobody is asked before it is over.
 
 use std::path::PathBuf;
-use std::process::Child;
 
 use feedmill::frontier::TaskFilter;
 use feedmill::model::Code;
@@ -10,6 +9,7 @@ use feedmill_newsroom::{Fault, RetryAfter, Setup, Span};
 use crate::invariants::{hold_archived, hold_in_file, hold_on_server};
 use crate::kill::{start, terminate};
 use crate::postgres::database;
+use crate::process::Process;
 use crate::support::{World, until};
 
 /// Leases of the dead run out within the test.
@@ -20,7 +20,7 @@ struct Engines<'a> {
     world: &'a World,
     database: Option<&'a str>,
     dirs: Vec<PathBuf>,
-    running: Vec<Child>,
+    running: Vec<Process>,
 }
 
 impl<'a> Engines<'a> {
@@ -39,7 +39,7 @@ impl<'a> Engines<'a> {
         engines
     }
 
-    fn begin(&self, at: usize) -> Child {
+    fn begin(&self, at: usize) -> Process {
         start(self.world, &self.dirs[at], self.database, &BRISK)
     }
 
@@ -54,15 +54,6 @@ impl<'a> Engines<'a> {
 
     fn archives(&self) -> Vec<PathBuf> {
         self.dirs.iter().map(|dir| dir.join("archive")).collect()
-    }
-}
-
-impl Drop for Engines<'_> {
-    fn drop(&mut self) {
-        for engine in &mut self.running {
-            drop(engine.kill());
-            drop(engine.wait());
-        }
     }
 }
 

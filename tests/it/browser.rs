@@ -38,7 +38,11 @@ impl Room {
     }
 
     async fn open(world: World) -> Self {
-        Self::shaped(world, |_| {}).await
+        let room = Self::shaped(world, |_| {}).await;
+        // As somebody who opens the link on the terminal.
+        room.browser.open(&format!("/#token={}", room.server.login)).await;
+        room.browser.reads_in("#who", "login link · admin").await;
+        room
     }
 
     async fn shaped(world: World, shape: impl FnOnce(&mut Config)) -> Self {

@@ -183,6 +183,7 @@ fn large_segment(world: &World, dir: &Path) -> String {
         segment_age: Duration::from_hours(1_000_000),
         gzip_level: 1,
         agent: "test".into(),
+        max_body: 0,
     };
     let now = world.clock.now();
     let archive = Archive::open(settings, world.clock.clone()).unwrap();

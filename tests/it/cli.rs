@@ -1,8 +1,10 @@
 //! The command line as people and scripts meet it.
 
+mod access;
 mod add;
 mod admin;
 mod articles;
+mod hostile;
 mod reading;
 mod selectors;
 
@@ -17,6 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::kill::ANYWHERE;
+use crate::process::Process;
 
 /// A directory to work in, and the binary in it with an environment of its own.
 struct Desk(TempDir);
@@ -248,14 +251,18 @@ fn a_source_is_added_changed_and_forgotten() {
     assert!(desk.ok(&pace(&["--policy", "ewma"])).contains("is polled by ewma"));
     let text = desk.ok(&["source", "show", "example.com"]);
     assert!(text.contains("policy      ewma") && !text.contains("interval"), "{text}");
-    assert!(desk.ok(&pace(&[])).contains("as schedule.policy says"));
+    assert!(desk.ok(&pace(&["--default"])).contains("as schedule.policy says"));
+    assert!(desk.ok(&pace(&[])).contains("No 429 response has slowed it down"));
+    assert!(desk.json(&pace(&[]))["channels"][0]["learned_interval_ms"].is_null());
+    assert!(desk.ok(&pace(&["--forget"])).contains("learned interval of 0 channels"));
+    desk.fails(&pace(&["--forget", "--interval", "2h"]), 2, "cannot be used with");
     desk.fails(&pace(&["--interval", "0s"]), 2, "interval");
     desk.fails(&pace(&["--interval", "10m", "--policy", "ewma"]), 2, "leave out the policy");
     let told = desk.ok(&pace(&["--min-interval", "1m", "--max-interval", "2h"]));
     assert!(told.contains("at least 1m apart, at most 2h apart"), "{told}");
     let text = desk.ok(&["source", "show", "example.com"]);
     assert!(text.contains("at least    1m") && text.contains("at most     2h"), "{text}");
-    desk.ok(&pace(&[]));
+    desk.ok(&pace(&["--default"]));
 
     let set = |flags: &[&'static str]| [&["source", "set", "example.com"], flags].concat();
     desk.fails(&set(&[]), 2, "nothing is to be changed");
@@ -488,16 +495,16 @@ fn a_closed_pipe_is_no_failure() {
 }
 
 /// An engine as a process of its own.
-fn engine(desk: &Desk, args: &[&str]) -> Child {
-    std::process::Command::new(assert_cmd::cargo::cargo_bin!("feedmill"))
+fn engine(desk: &Desk, args: &[&str]) -> Process {
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("feedmill"));
+    command
         .args(["run", "--set", "fetch.contact=test@example.org", "--set", ANYWHERE])
         .args(args)
         .current_dir(desk.path())
         .env_clear()
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .stderr(Stdio::piped());
+    Process::spawn(&mut command)
 }
 
 fn terminate(child: &Child) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use feedmill::app::{self, Mode, RunOptions};
 use feedmill::clock::Clock;
-use feedmill::config::{Config, Span};
+use feedmill::config::{Config, Size, Span};
 use feedmill::fetch::FetchError;
 use feedmill::model::{Access, Auth, Code, Exchange, Kind, Lane, Secret, Truncation, Validators};
 use feedmill::sources::{Wanted, specify};
@@ -147,6 +147,26 @@ async fn silence_ends_a_body_before_the_request_has_to_end() {
         (answer.body.as_ref(), answer.truncated),
         (&b"to be..."[..], Some(Truncation::Time))
     );
+}
+
+#[tokio::test]
+async fn large_bodies_wait_for_one_another() {
+    let server = Server::start(|_| ok("", &"x".repeat(3 << 20))).await;
+    let mut config = config(&server);
+    config.fetch.max_body = Size::bytes(30 << 20);
+    config.fetch.request_timeout = Span::seconds(1);
+    let (client, _) = app::client(&config, &Clock::system()).unwrap();
+    let (url, known) = (Url::parse("http://news.test/feed").unwrap(), Validators::default());
+    let get = async || {
+        let limit = Duration::from_secs(60);
+        client.get(&url, Kind::Feed, &known, None, limit).await.unwrap()
+    };
+    let (first, second) = (get().await, get().await);
+    assert_eq!((first.truncated, second.truncated), (None, None));
+    assert_eq!(get().await.truncated, Some(Truncation::Time), "there is room for two of 30 MiB");
+    drop(first);
+    let third = get().await;
+    assert_eq!((third.truncated, third.body.len()), (None, 3 << 20));
 }
 
 /// What [`follow_with_secrets`] has a source say on its own site.

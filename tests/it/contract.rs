@@ -9,14 +9,17 @@ mod claim;
 mod commit;
 mod copies;
 mod crowd;
+mod damage;
 mod discovery;
 mod due;
 mod events;
+mod fairness;
 mod lease;
 mod machine;
 mod model;
 mod moves;
 mod outbox;
+mod pauses;
 mod raw;
 pub(crate) mod ready;
 mod schedule;
@@ -24,12 +27,13 @@ mod slots;
 mod sources;
 mod submit;
 mod takedown;
+mod times;
 mod told;
 mod trial;
 
 use async_trait::async_trait;
 use feedmill::clock::Clock;
-use feedmill::db::{Connection, Db, OwnTime, PgDb};
+use feedmill::db::{Connection, Db, OwnTime, PgDb, PgLimits};
 use feedmill::frontier::Rules;
 use feedmill::model::{Kind, Status};
 use feedmill::store::{PgStore, SqliteStore, Store};
@@ -51,6 +55,9 @@ trait Backend: Send + Sync {
 
     /// Where every task is, read past the traits.
     fn standings(&self) -> Vec<Standing>;
+
+    /// Changes rows past the traits, as a fault of the disk would.
+    async fn spoil(&self, sql: &str);
 }
 
 /// Where a task is in the backend's own tables.
@@ -85,6 +92,11 @@ impl Backend for Sqlite {
         self.store.frontier().free_leases().await.unwrap();
     }
 
+    async fn spoil(&self, sql: &str) {
+        let conn = Connection::open(self.dir.path().join("feedmill.db")).unwrap();
+        conn.execute_batch(sql).unwrap();
+    }
+
     fn standings(&self) -> Vec<Standing> {
         let conn = Connection::open(self.dir.path().join("feedmill.db")).unwrap();
         let mut select = conn
@@ -117,22 +129,35 @@ struct Postgres {
 }
 
 fn postgres(clock: Clock, rules: Rules) -> BoxFuture<'static, Trial> {
-    Box::pin(async move {
-        let database = database().await.expect("asked for before the case began");
-        // The machine's time is the server's.
-        let reading = clock.clone();
-        let own = (!clock.is_system()).then(|| OwnTime::new(move || reading.now().ms()));
-        let db = PgDb::open(&database.url, own).await.unwrap();
-        let store = PgStore::new(db, rules);
-        let backend = Postgres { store: store.clone(), database };
-        Trial::new(std::sync::Arc::new(store), clock, Box::new(backend))
-    })
+    Box::pin(open_postgres(clock, rules, PgLimits::default()))
+}
+
+/// The same with one connection: whoever holds one and asks for a second fails.
+fn postgres_with_one_connection(clock: Clock, rules: Rules) -> BoxFuture<'static, Trial> {
+    let acquire_timeout = std::time::Duration::from_secs(15);
+    let limits = PgLimits { connections: 1, acquire_timeout, ..PgLimits::default() };
+    Box::pin(open_postgres(clock, rules, limits))
+}
+
+async fn open_postgres(clock: Clock, rules: Rules, limits: PgLimits) -> Trial {
+    let database = database().await.expect("asked for before the case began");
+    // The machine's time is the server's.
+    let reading = clock.clone();
+    let own = (!clock.is_system()).then(|| OwnTime::new(move || reading.now().ms()));
+    let db = PgDb::open_with(&database.url, own, limits).await.unwrap();
+    let store = PgStore::new(db, rules);
+    let backend = Postgres { store: store.clone(), database };
+    Trial::new(std::sync::Arc::new(store), clock, Box::new(backend))
 }
 
 #[async_trait]
 impl Backend for Postgres {
     async fn recover(&self) {
         self.store.frontier().free_leases().await.unwrap();
+    }
+
+    async fn spoil(&self, sql: &str) {
+        connect(&self.database.url).await.batch_execute(sql).await.unwrap();
     }
 
     fn standings(&self) -> Vec<Standing> {
@@ -185,6 +210,16 @@ macro_rules! contract {
                 a_feed_keeps_its_rhythm_whoever_gives_it_again,
                 a_fetched_page_is_asked_for_again_only_after_a_change,
             }
+            fairness {
+                a_wildcard_domain_leaves_workers_to_others,
+                a_source_with_hosts_everywhere_leaves_workers_to_others,
+                who_is_fast_gets_what_nobody_else_wants,
+                slow_sites_hold_half_of_the_workers_together,
+                pages_leave_workers_to_polls,
+                a_quarter_of_the_workers_is_kept_for_fast_sites,
+                a_host_that_changes_hands_is_not_forgotten,
+                a_source_over_its_quota_gets_nothing_until_the_next_day,
+            }
             claim {
                 the_highest_priority_goes_first,
                 newcomers_do_not_overtake_who_waits_longest,
@@ -220,6 +255,11 @@ macro_rules! contract {
                 one_bad_outcome_of_a_batch_falls_alone,
                 blocks_that_repeat_on_a_host_are_learned_from_new_articles,
             }
+            pauses {
+                a_pause_is_shown_with_its_end_and_who_asked_for_it,
+                clearing_a_pace_ends_what_responses_asked_for,
+                clearing_a_pace_leaves_the_operators_blocks,
+            }
             schedule {
                 vitals_tell_of_channels_sources_and_hosts,
                 promises_are_counted_from_all_requests_of_a_day,
@@ -227,6 +267,14 @@ macro_rules! contract {
                 who_told_of_a_page_first_is_counted,
                 the_price_and_what_it_follows_from_are_kept,
                 feeds_that_were_never_polled_are_counted,
+            }
+            times {
+                a_feed_that_was_polled_by_a_clock_years_ahead_is_polled_again,
+                a_document_that_was_read_by_a_clock_ahead_is_read_again,
+                leases_and_pauses_of_a_clock_years_ahead_end,
+                what_was_asked_for_or_set_is_left_alone,
+                a_clock_that_is_set_back_by_hours_does_not_hold_work_up,
+                leases_that_are_meant_to_last_for_days_are_left_alone,
             }
             lease {
                 a_stale_lease_changes_nothing,
@@ -302,6 +350,11 @@ macro_rules! contract {
                 the_log_is_trimmed_up_to_a_place_and_never_reuses_one,
                 what_events_are_about_is_joined_at_once,
             }
+            damage {
+                damaged_rows_are_told_and_the_others_are_read,
+                what_is_read_again_restores_rows_and_sends_their_events,
+                what_a_fetch_brings_takes_the_place_of_a_damaged_row,
+            }
             copies {
                 the_same_words_at_several_publishers_are_one_cluster,
                 copies_of_one_batch_find_each_other,
@@ -368,12 +421,12 @@ macro_rules! contract {
             }
             takedown {
                 an_address_goes_with_all_that_is_known_of_it,
+                damaged_rows_go_as_well,
                 what_is_refused_no_more_can_come_again,
                 what_is_under_way_is_turned_away,
                 a_host_goes_with_all_below_it,
                 a_source_goes_with_all_that_it_owns,
             }
-            machine { any_sequence_of_steps_agrees_with_the_model, }
             crowd { twenty_workers_do_every_address_once, }
         );
     };
@@ -401,3 +454,12 @@ async fn with_server() -> bool {
 
 contract!(sqlite if always);
 contract!(postgres if with_server);
+contract!(postgres_with_one_connection if with_server);
+
+/// Cases that take long, and do nothing that the others do not do with a single connection.
+mod long_tests {
+    use super::*;
+
+    contract!(@ sqlite always machine { any_sequence_of_steps_agrees_with_the_model, });
+    contract!(@ postgres with_server machine { any_sequence_of_steps_agrees_with_the_model, });
+}

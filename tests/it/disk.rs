@@ -17,11 +17,12 @@ use feedmill_newsroom::Setup;
 
 use crate::kill::{command, terminate};
 use crate::postgres::server;
+use crate::readiness::{server_of, until_not_ready, until_ready};
 use crate::sinks::{lines, places, written};
 use crate::support::{Engine, World, until};
 
 /// Where the disk is within its name space; outside it is an empty directory.
-struct Disk {
+pub(crate) struct Disk {
     holder: Child,
     /// The name spaces that it is in.
     spaces: &'static [&'static str],
@@ -30,7 +31,7 @@ struct Disk {
 
 impl Disk {
     /// A disk of some megabytes at `path`; `None` only where tests are to do without such things.
-    fn mount(path: &Path, megabytes: u32) -> Option<Self> {
+    pub(crate) fn mount(path: &Path, megabytes: u32) -> Option<Self> {
         fs::create_dir_all(path).unwrap();
         // Anybody may, in a name space of users; where that is forbidden, root still may.
         let ways: [&'static [&'static str]; 2] = [&["--user", "--mount"], &["--mount"]];
@@ -70,7 +71,7 @@ impl Disk {
     }
 
     /// A program that sees the disk.
-    fn within(&self, program: &Command) -> Command {
+    pub(crate) fn within(&self, program: &Command) -> Command {
         let mut command = Command::new("nsenter");
         let holder = self.holder.id().to_string();
         command.args(self.spaces).args(["--preserve-credentials", "--target", &holder, "--"]);
@@ -85,7 +86,7 @@ impl Disk {
     }
 
     /// Takes the room there is, down to the last byte but for so many kilobytes.
-    fn fill_but(&self, kilobytes: u64) {
+    pub(crate) fn fill_but(&self, kilobytes: u64) {
         let mut ballast = File::create(self.outside().join("ballast")).unwrap();
         for size in [1 << 16, 1] {
             while ballast.write_all(&vec![0; size]).is_ok() {}
@@ -94,7 +95,14 @@ impl Disk {
         ballast.set_len(taken - kilobytes * 1024).unwrap();
     }
 
-    fn free(&self) {
+    /// Mounts it again with these options.
+    fn remount(&self, options: &str) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,{options}")]).arg(&self.path);
+        assert!(self.within(&mount).status().unwrap().success());
+    }
+
+    pub(crate) fn free(&self) {
         fs::remove_file(self.outside().join("ballast")).unwrap();
     }
 }
@@ -170,7 +178,11 @@ async fn work_waits_for_a_full_archive_and_goes_on() {
     let report = world.report().await;
     assert!(report.is_perfect(), "{report:#?}");
     assert_eq!(world.served_twice(), Vec::<String>::new(), "what came back was in hand");
-    for segment in fs::read_dir(disk.outside().join("archive")).unwrap() {
+    let files = fs::read_dir(disk.outside().join("archive")).unwrap();
+    let is_segment = |name: &str| name != "catalog.json";
+    for segment in
+        files.filter(|file| is_segment(&file.as_ref().unwrap().file_name().to_string_lossy()))
+    {
         crate::kill::assert_whole(&segment.unwrap().path());
     }
 }
@@ -237,4 +249,43 @@ async fn a_full_sink_waits_alone_and_loses_no_line() {
     assert!(terminate(&mut engine.child));
     let told = lines(&out, "articles");
     assert_eq!((told.len(), places(&told).len()), (published, published));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_tells_of_a_disk_that_takes_nothing() {
+    let world = World::new(1, 1).await;
+    let Some(disk) = Disk::mount(&world.dir().join("disk"), 4) else { return };
+    let archive = format!("archive.dir={}", disk.path.join("archive").display());
+    let program = command(&world, &world.config.data_dir, None, &[SMALL, &archive]);
+    let mut engine = Engine::start(disk.within(&program), world.dir().join("log"));
+    let server = server_of(&engine).await;
+    until("the archive", || async { disk.outside().join("archive").is_dir() }).await;
+    until_ready(&server).await;
+    disk.fill_but(0);
+    until_not_ready(&server, "No space left on device").await;
+    disk.free();
+    until_ready(&server).await;
+    disk.remount("ro");
+    until_not_ready(&server, "Read-only file system").await;
+    disk.remount("rw");
+    until_ready(&server).await;
+    assert!(terminate(&mut engine.child));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_tells_of_work_that_pauses_for_room() {
+    let world = World::new(1, 1).await;
+    let Some(disk) = Disk::mount(&world.dir().join("disk"), 8) else { return };
+    let archive = format!("archive.dir={}", disk.path.join("archive").display());
+    let settings = ["retention.min_free=2MB", archive.as_str()];
+    let program = command(&world, &world.config.data_dir, None, &settings);
+    let mut engine = Engine::start(disk.within(&program), world.dir().join("log"));
+    let server = server_of(&engine).await;
+    until("the archive", || async { disk.outside().join("archive").is_dir() }).await;
+    until_ready(&server).await;
+    disk.fill_but(1_000);
+    until_not_ready(&server, "paused: ").await;
+    disk.free();
+    until_ready(&server).await;
+    assert!(terminate(&mut engine.child));
 }

@@ -11,7 +11,7 @@ mod manners;
 mod pace;
 mod request;
 mod robots;
-mod stage;
+pub(crate) mod stage;
 mod status;
 
 use stage::Stage;
@@ -53,6 +53,7 @@ macro_rules! etiquette {
                 line_11_what_is_fresh_is_not_asked_for,
                 line_12_wishes_of_a_document_are_kept,
                 line_13_spacing_outlasts_restarts_and_clock_steps,
+                line_13_a_clock_years_ahead_does_not_stop_polls,
                 line_14_polls_do_not_align_and_a_backlog_is_spread,
             }
             status {

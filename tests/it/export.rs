@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 
-use feedmill::app::export::{self, Format, Selection};
+use feedmill::app::export::{self, Form, Format, Selection};
 use feedmill::db::Connection;
 use feedmill::model::{ArticleRow, Ts};
 use feedmill::store::ArticleFilter;
@@ -81,7 +81,7 @@ async fn every_format_reads_back() {
 
     let (code, said) = run(&world, &["--out", "a.warc.gz"]);
     assert_eq!(code, Some(0), "{said}");
-    let members = warc::scan(File::open(file("a.warc.gz")).unwrap());
+    let members = warc::scan(File::open(file("a.warc.gz")).unwrap(), u64::MAX);
     assert_eq!(
         members.filter(Result::is_ok).count() as u64,
         1 + 2 * said["records"].as_u64().unwrap()
@@ -144,7 +144,8 @@ async fn what_cannot_be_exported_leaves_nothing_behind() {
         // Its name is taken while it is being written.
         let blocked = path.clone();
         let mut block = |_| fs::create_dir_all(blocked.join("in the way")).unwrap();
-        let done = export::export(&*store, Selection::default(), format, &path, &mut block).await;
+        let form = Form { format, mode: 0o600, raw_cells: false };
+        let done = export::export(&*store, Selection::default(), form, &path, &mut block).await;
         assert_eq!(done.unwrap_err().code(), "unwritable", "{name}");
         let left: Vec<_> = fs::read_dir(world.dir())
             .unwrap()

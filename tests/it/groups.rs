@@ -86,7 +86,7 @@ async fn engines_with_other_groups_do_not_work_side_by_side() {
     let mut world = World::on(&database.url, 1, setup).await;
     world.run_once().await;
     let db = feedmill::db::PgDb::open(&database.url, None).await.unwrap();
-    assert!(db.work(|| {}).await.unwrap(), "an engine runs");
+    assert!(db.work(feedmill::db::Role::Engine, |_| {}).await.unwrap(), "an engine runs");
     world.config.hosts.groups = vec!["all=*.newsroom.test".parse().unwrap()];
     let options =
         app::RunOptions { mode: app::Mode::Once, lanes: feedmill::model::Lane::ALL.to_vec() };

@@ -2,6 +2,8 @@
 //! nothing panics, nothing hangs, nothing grows, and nobody gets us to connect to a private address.
 
 mod dns;
+mod pages;
+mod proxies;
 mod script;
 mod server;
 

@@ -10,6 +10,7 @@ use feedmill_formats::warc;
 use feedmill_newsroom::Setup;
 
 use crate::invariants::{hold_archived, hold_in_file};
+use crate::process::Process;
 use crate::sinks::{lines, places};
 use crate::support::{LIMIT, World};
 
@@ -23,11 +24,14 @@ pub(crate) const ANYWHERE: &str = "api.listen=127.0.0.1:0";
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_feedmill"));
     for name in [
+        "FEEDMILL_TEST_CHAOS_HOSTS",
+        "FEEDMILL_TEST_CHAOS_SECONDS",
         "FEEDMILL_TEST_CHROMEDRIVER",
         "FEEDMILL_TEST_ELASTICSEARCH",
         "FEEDMILL_TEST_EVENTS",
         "FEEDMILL_TEST_FEEDPARSER",
         "FEEDMILL_TEST_NATS",
+        "FEEDMILL_TEST_NGINX",
         "FEEDMILL_TEST_POSTGRES",
         "FEEDMILL_TEST_PROMETHEUS",
         "FEEDMILL_TEST_REDIS",
@@ -41,13 +45,13 @@ pub(crate) fn binary() -> Command {
 }
 
 /// Starts the engine as a process of its own, on the world's clock.
-pub(crate) fn engine(world: &World) -> Child {
+pub(crate) fn engine(world: &World) -> Process {
     start(world, &world.config.data_dir, None, &[])
 }
 
 /// The same in a directory of its own, on a database of its own, and with more settings.
-pub(crate) fn start(world: &World, dir: &Path, database: Option<&str>, more: &[&str]) -> Child {
-    command(world, dir, database, more).arg("--quiet").spawn().unwrap()
+pub(crate) fn start(world: &World, dir: &Path, database: Option<&str>, more: &[&str]) -> Process {
+    Process::spawn(command(world, dir, database, more).arg("--quiet"))
 }
 
 /// The same, not started yet.
@@ -87,7 +91,7 @@ pub(crate) fn moments() -> impl Iterator<Item = Duration> {
 }
 
 pub(crate) fn assert_whole(segment: &Path) {
-    let mut members = warc::scan(std::fs::File::open(segment).unwrap());
+    let mut members = warc::scan(std::fs::File::open(segment).unwrap(), u64::MAX);
     assert!(members.all(|member| member.is_ok()), "{} is torn", segment.display());
     assert_eq!(segment.extension().unwrap(), "gz", "{} is closed", segment.display());
 }

@@ -148,6 +148,38 @@ async fn a_source_manager_is_followed_and_others_are_left_alone() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_manager_never_says_how_sources_are_asked() {
+    let (url, manager) = Manager::start();
+    let mut world = World::new(1, 1).await;
+    world.config.sources.manager.url = url;
+    world.config.sources.manager.token = "t0ken".to_owned().into();
+    let evil = json!({"access": {"proxy": "http://169.254.169.254", "cookie": "id=1"}});
+    manager.lock().unwrap().sources = vec![item("a", &evil), item("b", &json!({}))];
+    let synced = follow(&world).await.unwrap();
+    assert_eq!(synced.added, 2, "{synced:?}");
+    assert!(synced.left[0].starts_with("Source a: `access` is ignored"), "{:?}", synced.left);
+    let (a, _) = world.store.source("Source a").await.unwrap();
+    assert!(a.spec.access.is_empty(), "{:?}", a.spec.access);
+    let evil = json!({"feed_url": "http://169.254.169.254/latest"});
+    manager.lock().unwrap().sources.push(item("c", &evil));
+    let synced = follow(&world).await.unwrap();
+    assert_eq!(synced.added, 0, "{synced:?}");
+    assert!(synced.left.iter().any(|why| why.contains("not a public address")), "{synced:?}");
+
+    // Credentials that were given here do not follow a source-manager elsewhere.
+    let cookie = Some(feedmill::model::Secret::from("id=hunter2".to_owned()));
+    let access = feedmill::model::Access { cookie, ..Default::default() };
+    let change = feedmill::model::SourceChange::Access(access.clone());
+    world.store.respecify("Source b", change).await.unwrap();
+    manager.lock().unwrap().sources[1]["url"] = json!("https://evil.example");
+    let synced = follow(&world).await.unwrap();
+    assert_eq!(synced.changed, 0, "{synced:?}");
+    assert!(synced.left.iter().any(|why| why.contains("credentials")), "{synced:?}");
+    let (b, _) = world.store.source("Source b").await.unwrap();
+    assert_eq!((b.spec.url.as_str(), &b.spec.access), ("https://b.example", &access));
+}
+
 /// A server of its own; it ends with the test.
 pub(crate) struct Redis {
     server: Child,

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::kill::{command, terminate};
+use crate::process::Process;
 use crate::support::{Engine, LIMIT, World, until};
 
 /// The sum of all series of a figure.
@@ -163,14 +164,13 @@ async fn a_prometheus_reads_them() {
     let dir = world.dir().join("prometheus");
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("prometheus.yml"), config).unwrap();
-    let mut server = program
+    program
         .arg(format!("--config.file={}", dir.join("prometheus.yml").display()))
         .arg(format!("--storage.tsdb.path={}", dir.join("data").display()))
         .arg(format!("--web.listen-address={theirs}"))
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect(NEEDED);
+        .stderr(Stdio::null());
+    let _server = Process::spawn(&mut program);
 
     let wanted = sum(&progress.metrics.render(), "feedmill_requests_total");
     let url = format!("http://{theirs}/api/v1/query?query=sum(feedmill_requests_total)");
@@ -186,8 +186,6 @@ async fn a_prometheus_reads_them() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    server.kill().unwrap();
-    server.wait().unwrap();
     assert_eq!(answer, wanted.to_string());
     stop.cancel();
     serving.close();
@@ -197,7 +195,7 @@ async fn a_prometheus_reads_them() {
 async fn get(url: &str) -> Option<String> {
     let (host, path) = url.strip_prefix("http://")?.split_once('/')?;
     let mut socket = tokio::net::TcpStream::connect(host).await.ok()?;
-    let asked = format!("GET /{path} HTTP/1.0\r\nhost: {host}\r\n\r\n");
+    let asked = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
     socket.write_all(asked.as_bytes()).await.ok()?;
     let mut text = String::new();
     socket.read_to_string(&mut text).await.ok()?;

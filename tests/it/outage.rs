@@ -11,10 +11,13 @@ use crate::postgres::{connect, database};
 use crate::sinks::{lines, places, written};
 use crate::support::{Engine, World, until};
 
+const CUT_CONNECTIONS: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'feedmill'";
+
 /// A server of its own, that can be stopped without harm to other tests.
-struct Server {
+pub(crate) struct Server {
     dir: tempfile::TempDir,
-    url: String,
+    pub(crate) url: String,
 }
 
 fn script(args: &[&str]) -> String {
@@ -25,7 +28,7 @@ fn script(args: &[&str]) -> String {
 }
 
 impl Server {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         // Another user runs the server, who has to get in.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -41,12 +44,17 @@ impl Server {
         dir.path().join("server").display().to_string()
     }
 
-    fn crash(&self) {
+    pub(crate) fn crash(&self) {
         script(&["crash", &Self::place(&self.dir)]);
     }
 
-    fn again(&self) {
+    pub(crate) fn again(&self) {
         script(&["again", &Self::place(&self.dir)]);
+    }
+
+    /// Ends all connections that engines have to it.
+    pub(crate) async fn cut_connections(&self) -> i64 {
+        connect(&self.url).await.query_one(CUT_CONNECTIONS, &[]).await.unwrap().get(0)
     }
 }
 
@@ -134,12 +142,10 @@ async fn connections_that_are_cut_at_any_moment_do_no_harm() {
     until("both are at work", || async { dirs.iter().all(|dir| dir.join("archive").is_dir()) })
         .await;
     let client = connect(&database.url).await;
-    let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-        WHERE datname = current_database() AND application_name = 'feedmill'";
     let mut times = 0;
     for moment in moments() {
         tokio::time::sleep(moment / 4).await;
-        let cuts: i64 = client.query_one(cut, &[]).await.unwrap().get(0);
+        let cuts: i64 = client.query_one(CUT_CONNECTIONS, &[]).await.unwrap().get(0);
         times += i64::from(cuts > 0);
         hold_on_server(&database.url).await;
         if times >= 15 {

@@ -1,7 +1,10 @@
 //! The whole pipeline against publishers that behave, and against publishers that do not.
 
+use std::time::Duration;
+
+use feedmill::clock::{Clock, Scale};
 use feedmill::frontier::TaskFilter;
-use feedmill::model::{Code, EventKind, Kind, Status};
+use feedmill::model::{Code, EventKind, Kind, Status, Ts};
 use feedmill_newsroom::{Channel, Fault, RetryAfter, Span};
 
 use crate::support::World;
@@ -26,6 +29,23 @@ async fn every_story_is_found_once_with_its_text() {
     assert_perfect(&world).await;
     let stats = world.store.stats().await.unwrap();
     assert_eq!(stats.total.fetching, 0, "a clean stop leaves no lease: {stats:#?}");
+}
+
+/// The engine's clock is a month behind, or ahead, of the publishers': what they date looks as if it were
+/// to come, or long past.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_a_month_wrong_loses_no_story() {
+    const MONTH: Duration = Duration::from_hours(30 * 24);
+    for wrong in [|right: Ts| right.before(MONTH), |right: Ts| right.after(MONTH)] {
+        let mut world = World::new(6, 4).await;
+        let scale = world.clock.scale().unwrap();
+        world.clock = Clock::scaled(Scale { start: wrong(scale.start), ..scale });
+        world.reopen().await;
+        world.follow().await;
+        run_to_the_end(&world).await;
+        let dead = TaskFilter { code: Some(Code::Rejected), limit: 99, ..TaskFilter::default() };
+        assert_eq!(world.tasks(dead).await, [], "nothing is turned away");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use feedmill::db::PgDb;
+use feedmill::db::{PgDb, Session as _};
 use tokio_postgres::{Client, NoTls};
 
 /// A database that is gone when the test is.
@@ -34,9 +34,10 @@ pub(crate) async fn connect(url: &str) -> Client {
     client
 }
 
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
 /// A new, empty database; `None` when tests that need one are to be left out.
 pub(crate) async fn database() -> Option<Database> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
     let server = server()?;
     let name = format!("t{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let client = connect(&server).await;
@@ -44,6 +45,22 @@ pub(crate) async fn database() -> Option<Database> {
     client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
     let (base, _) = server.rsplit_once('/').expect("the URL ends with a database");
     Some(Database { url: format!("{base}/{name}"), server, name })
+}
+
+impl Database {
+    /// A copy, of what nobody is connected to.
+    pub(crate) async fn copy(&self) -> Self {
+        let name = format!("{}_{}", self.name, NEXT.fetch_add(1, Ordering::Relaxed));
+        let client = connect(&self.server).await;
+        let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+        client.execute(cut, &[&self.name]).await.unwrap();
+        client
+            .batch_execute(&format!("CREATE DATABASE {name} TEMPLATE {}", self.name))
+            .await
+            .unwrap();
+        let (base, _) = self.url.rsplit_once('/').expect("the URL ends with a database");
+        Self { url: format!("{base}/{name}"), server: self.server.clone(), name }
+    }
 }
 
 /// Does something that has to be waited for from wherever we are, also from within a runtime.
@@ -107,7 +124,9 @@ async fn up_and_down_leave_nothing_behind() {
         + (SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace)";
     assert_eq!(client.query_one(left, &[]).await.unwrap().get::<_, i64>(0), 0);
     up(&mut client).await.unwrap();
-    client.execute("UPDATE schema_version SET version = 9999", &[]).await.unwrap();
+    let newer = "UPDATE schema_version SET version = 9999
+        WHERE version = (SELECT max(version) FROM schema_version)";
+    client.execute(newer, &[]).await.unwrap();
     let newer = up(&mut client).await.unwrap_err();
     assert!(newer.to_string().contains("newer feedmill"), "{newer}");
     db.close().await;

@@ -74,7 +74,7 @@ async fn what_can_change_changes_and_the_rest_is_named() {
     let line = "default_interval = \"45m\" # from `feedmill config set`";
     assert!(shown.contains(line), "{shown}");
     for (args, words) in [
-        (&["set", "archive.gzip_level", "3"], "in the file"),
+        (&["set", "normalize.tracking", "ref"], "in the file"),
         (&["set", "schedule.default_interval", "soon"], "must be"),
         (&["set", "schedule.interval", "1h"], "did you mean"),
     ] {

@@ -167,7 +167,7 @@ const SEEDS: &[(&str, &str, &str, &str)] = &[
     ("S3 7.1: normal schedule", "s3", "schedule.backoff", "none"),
     ("S3 7.2: permanent errors", "s3", "schedule.disable_on_permanent", "at_once"),
     ("S3 7.3: disable", "s3", "schedule.on_failure_threshold", "disable"),
-    ("S3 7.4: validation", "s3", "validation.reject", "title,date,site"),
+    ("S3 7.4: validation", "s3", "validation.reject", "title,date,future,site"),
     ("S3 8.2: 1 request per second", "s3", "hosts.delay", "1s"),
     ("S3 8.3: request timeout", "s3", "fetch.request_timeout", "10s"),
     ("S3 9.2: new sources every 5 minutes", "s3", "sources.reload_interval", "5m"),

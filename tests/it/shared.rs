@@ -29,6 +29,7 @@ fn rules() -> Rules {
         lease: Duration::from_mins(1),
         robots_for_feeds: false,
         discover: false,
+        ignore_pauses: false,
         concurrency: 1,
         groups: vec![],
     }

@@ -1,6 +1,7 @@
 //! Sinks: every line once, none torn, whatever happened before.
 
 mod cluster;
+mod cuts;
 mod faults;
 mod gate;
 mod late;
@@ -8,7 +9,7 @@ mod listener;
 mod pump;
 mod readers;
 mod servers;
-mod targets;
+pub(crate) mod targets;
 mod tls;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::World;
+pub(crate) use gate::{Gate, Mode};
+pub(crate) use servers::redis_server;
 
 fn files(dir: &Path, folder: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =

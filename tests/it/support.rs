@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ use feedmill_formats::url as web;
 use feedmill_newsroom::{Newsroom, Setup};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+
+use crate::process::Process;
 
 /// Nothing in a test takes longer, in real time.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -266,13 +268,13 @@ impl World {
 
 /// An engine that writes down what it says.
 pub(crate) struct Engine {
-    pub(crate) child: Child,
+    pub(crate) child: Process,
     log: PathBuf,
 }
 
 impl Engine {
     pub(crate) fn start(mut command: Command, log: PathBuf) -> Self {
-        let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let child = Process::spawn(command.stderr(File::create(&log).unwrap()));
         Self { child, log }
     }
 
@@ -296,8 +298,6 @@ impl Drop for Engine {
         if std::thread::panicking() {
             eprintln!("the engine said:\n{}", self.said());
         }
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use feedmill::db::PgDb;
+use feedmill::db::{PgDb, Session as _};
 use tempfile::TempDir;
 
 /// A throw-away server, gone with the test.

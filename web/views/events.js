@@ -8,7 +8,7 @@ import { follow } from "../live.js";
 import { heading, load, nothing } from "../parts.js";
 import { filters } from "../table.js";
 
-const KINDS = ["article.*", "article.new", "article.updated", "article.duplicate", "article.failed", "article.withdrawn", "article.thin", "entry.*", "entry.new", "entry.updated", "entry.deleted", "source.*", "source.disabled", "source.enabled", "source.health", "source.discovered", "feed.*", "feed.moved", "feed.gone"];
+const KINDS = ["article.*", "article.new", "article.updated", "article.duplicate", "article.failed", "article.withdrawn", "article.thin", "entry.*", "entry.new", "entry.updated", "entry.deleted", "source.*", "source.disabled", "source.enabled", "source.health", "source.discovered", "source.quota", "feed.*", "feed.moved", "feed.gone"];
 const SHOWN = 100;
 const KEPT = 500;
 

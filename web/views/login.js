@@ -36,6 +36,7 @@ export function view({ root, go, title, query }) {
     h("p", null, "This server wants to know who you are."),
     h("label.field", null, h("span", null, "Token"), field),
     h("p.note", { id: "token-hint" }, coded("`feedmill token create NAME --scope write` makes one. It is kept in this tab until you close it or log out.")),
+    h("p.note", null, coded("On a terminal, `feedmill run` prints a link that logs in as administrator. `feedmill token create NAME --scope admin` makes a token that lasts.")),
     said, enter);
   put(root, form);
   field.focus();

@@ -10,7 +10,7 @@ import { behind, coded, heading, load, nothing, section, tile } from "../parts.j
 
 const EVENTS = 12;
 const RANGES = [[6, "6 h"], [24, "24 h"], [168, "7 days"]];
-const STANDINGS = [["healthy", "good"], ["never_fetched", "info"], ["late", "warn"], ["failing", "bad"], ["blocked", "bad"], ["disabled", "plain"]];
+const STANDINGS = [["healthy", "good"], ["never_fetched", "info"], ["late", "warn"], ["over_quota", "warn"], ["failing", "bad"], ["blocked", "bad"], ["disabled", "plain"]];
 
 /** Places are as high as what comes, so that nothing moves when it does. */
 const HEIGHTS = { polls: 258, rates: 0, delay: 186, bytes: 186, standings: 79, queue: 108, feeds: 254, codes: 254, hosts: 254 };

@@ -13,7 +13,12 @@ export function view({ root, signal, title, query }) {
   if (can("admin")) {
     entries.push({ name: "tokens", title: "Tokens", make: () => tokens(signal) }, { name: "audit", title: "Changes", make: () => audit(signal) });
   }
-  put(root, heading("Settings", { sub: "What is set, and by what" }), tabs("Settings", entries, query.tab));
+  put(root, heading("Settings", { sub: "What is set, and by what" }), can("admin") ? null : needsAdmin(), tabs("Settings", entries, query.tab));
+}
+
+/** What is not offered, and how to get it. */
+function needsAdmin() {
+  return h("p.note", { id: "needs-admin" }, coded("Changing settings, and seeing tokens and changes, needs the scope admin. Open the login link that `feedmill run` prints on a terminal, or "), h("a", { href: "/login?next=%2Fsettings" }, "log in"), coded(" with a token that `feedmill token create NAME --scope admin` makes."));
 }
 
 function text(value) {
@@ -41,7 +46,9 @@ function configuration(signal, asked) {
           await api.delete(path`/config/${one.key}`);
           await show();
         }, { kind: "small", done: "The file, the environment and the defaults count again." }) : null,
-        h("button.small.quiet", { type: "button", "aria-label": `Change ${one.key}`, onclick: () => change(one, show) }, "Change"),
+        one.change === "running"
+          ? h("button.small.quiet", { type: "button", "aria-label": `Change ${one.key}`, onclick: () => change(one, show) }, "Change")
+          : h("span.none", { title: one.change === "file_only" ? "Changed in the configuration file only" : "Changed in the configuration file, counts from the next start on" }, "file"),
       ] }] : []),
     ];
     const whole = plain("Settings", columns, []);

@@ -51,7 +51,7 @@ export async function view({ root, signal, go, title, id, query }) {
       }, { kind: "danger" }),
     ] }),
     source.enabled ? null : h("div.remark.warn", null, h("b", null, "Disabled "), when(source.disabled_at), source.disable_reason ? `: ${source.disable_reason}` : "."),
-    source.enabled && source.reason && source.standing !== "healthy" ? h("div.remark", { class: ["failing", "blocked"].includes(source.standing) ? "bad" : source.standing === "late" ? "warn" : "" }, h("b", null, words(source.standing), " "), when(source.since, ""), " ", source.reason) : null,
+    source.enabled && source.reason && source.standing !== "healthy" ? h("div.remark", { class: ["failing", "blocked"].includes(source.standing) ? "bad" : ["late", "over_quota"].includes(source.standing) ? "warn" : "" }, h("b", null, words(source.standing), " "), when(source.since, ""), " ", source.reason) : null,
     source.managed ? h("div.remark", null, "Kept in step with the list at ", bare(source.managed.by), ": change it there.") : null,
     tabs("About this source", [
       { name: "channels", title: "Channels ", note: source.channels_detail.length, make: () => channels(source, signal, again) },
@@ -78,7 +78,30 @@ function channels(source, signal, again) {
   if (!list.length) {
     return [searched ?? section("Channels", {}, nothing("No channels yet.", source.enabled ? "Its home page is looked at for feeds and sitemaps; they appear here by themselves." : "Enable it, or name its feeds under Settings."))];
   }
-  return [...list.map((feed) => channel(feed, signal, again, now() - Date.parse(source.created_at) < 3 * 86_400_000 ? 1 : 7)), searched];
+  return [paceNotice(source, signal, again), ...list.map((feed) => channel(feed, signal, again, now() - Date.parse(source.created_at) < 3 * 86_400_000 ? 1 : 7)), searched];
+}
+
+/** Hosts that are paused, and what 429 responses taught about its pace, with a button that clears both. */
+function paceNotice(source, signal, again) {
+  const place = h("div");
+  const show = async () => {
+    const { channels: all, paused_hosts: paused } = await api.get(path`/sources/${source.id}/pace`, null, { signal });
+    const learned = all.filter((one) => one.learned_interval_ms || one.host_learned_pause_ms);
+    if (!learned.length && !paused.length) return put(place);
+    const pauses = paused.map((one) => h("li", { "data-pace": "paused" }, `Host ${one.host} is paused (ends `, when(one.until), `): ${one.reason}`));
+    const lines = learned.map((one) => h("li", null, bare(one.url), ": ", [
+      one.learned_interval_ms && `at least ${span(one.learned_interval_ms)} between polls`,
+      one.host_learned_pause_ms && `${span(one.host_learned_pause_ms)} between requests to ${one.host}`,
+    ].filter(Boolean).join(", ")));
+    put(place, h("div.remark.warn", { "data-pace": "learned" }, h("b", null, paused.length ? "Hosts are paused" : "Slowed down by 429 responses"), h("ul", null, pauses, lines), learned.length ? "What was learned fades with good answers. " : "", can("write") && button(paused.length ? "End pauses and forget learned pace" : "Forget learned pace", async () => {
+      await api.delete(path`/sources/${source.id}/pace`);
+      toast("Learned pace cleared.");
+      await again();
+      await show();
+    }, { kind: "small" })));
+  };
+  show().catch(() => {});
+  return place;
 }
 
 /** How many days of a channel somebody chose to see. */
@@ -156,7 +179,7 @@ function discovery(search, open) {
 
 function entries(source, signal) {
   return table({ label: "Entries", where: path`/sources/${source.id}/entries`, query: {}, signal, columns: [
-    { label: "Title", class: "long", cell: (one) => [h("span.strong", null, one.title || one.uid), h("span.under", null, one.canonical_link ? out(one.canonical_link, bare(one.canonical_link)) : one.uid)] },
+    { label: "Title", class: "long", cell: (one) => [h("span.strong", null, one.title || one.uid), h("span.under", null, one.canonical_link ? out(one.canonical_link, bare(one.canonical_link)) : one.given_link ?? one.uid)] },
     { label: "Authors", class: "some", cell: (one) => h("span", null, (one.authors ?? []).map((author) => author.name).filter(Boolean).join(", ")) },
     { label: "Published", class: "num", cell: (one) => when(one.published) },
     { label: "First seen", class: "num", cell: (one) => when(one.first_seen) },

@@ -10,7 +10,7 @@ import { can } from "../session.js";
 import { filters, table } from "../table.js";
 
 const HEALTH = ["quiet_as_usual", "late", "frozen", "empty", "overflowing", "blocked", "failing"];
-const CARDS = [["healthy", "good"], ["late", "warn"], ["failing", "bad"], ["blocked", "bad"], ["never_fetched", ""], ["disabled", ""]];
+const CARDS = [["healthy", "good"], ["late", "warn"], ["over_quota", "warn"], ["failing", "bad"], ["blocked", "bad"], ["never_fetched", ""], ["disabled", ""]];
 
 export function view({ root, signal, go, title, query }) {
   title("Sources");

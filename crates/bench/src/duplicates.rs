@@ -139,6 +139,7 @@ async fn bring(store: &SqliteStore, task: &Task, at: usize, copy: &Copy) -> anyh
             method: "made up".to_owned(),
             confidence: 1.0,
             rights: Default::default(),
+            cut: vec![],
         },
     };
     let article = Some((Ts::from_ms(at as i64), fact));

@@ -165,6 +165,7 @@ impl Ours {
             segment_age: config.archive.segment_age.duration(),
             gzip_level: config.archive.gzip_level,
             agent: config.user_agent(),
+            max_body: config.fetch.max_body.as_bytes(),
         };
         let archive = Arc::new(Archive::open(settings, clock)?);
         let (syncs, waiting) = mpsc::channel(256);
@@ -188,7 +189,7 @@ impl Ours {
             std::hint::black_box(Sha256::digest(&exchange.body));
             anyhow::Ok(exchange)
         };
-        let exchange = self.desk.work(append).await??;
+        let exchange = self.desk.work("append", append).await??;
         let coding = exchange.headers.get("content-encoding");
         std::hint::black_box(decode::capped(&exchange.body, coding, MAX_DECODED)?);
         let (done, synced) = oneshot::channel();

@@ -54,6 +54,7 @@ pub(crate) fn rules(delay: Duration) -> Rules {
         lease: Duration::from_secs(120),
         robots_for_feeds: false,
         discover: false,
+        ignore_pauses: false,
         concurrency: 1,
         groups: vec![],
     }

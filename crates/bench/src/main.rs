@@ -6,6 +6,7 @@
 mod api;
 mod duplicates;
 mod extract;
+mod fairness;
 mod features;
 mod fetch;
 mod follow;
@@ -44,6 +45,8 @@ enum Bench {
     /// Near-duplicates: a made-up press with truth, brought into a store that knows many others
     #[command(alias = "dedup")]
     Duplicates(duplicates::Args),
+    /// Honest sources beside hostile ones: what is left of their rate of requests
+    Fairness(fairness::Args),
     /// Fetching: pages per CPU-second, asked for and archived, beside a bare loop
     Fetch(fetch::Args),
     /// The engine behind many publishers: how soon it finds stories, and whether it keeps its budget
@@ -80,6 +83,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let report = match &cli.bench {
         Bench::Api(args) => runtime.block_on(api::run(args))?,
         Bench::Duplicates(args) => runtime.block_on(duplicates::run(args))?,
+        Bench::Fairness(args) => runtime.block_on(fairness::run(args))?,
         Bench::Fetch(args) => runtime.block_on(fetch::run(args))?,
         Bench::Newsroom => {
             runtime.block_on(fetch::serve())?;

@@ -189,6 +189,7 @@ pub(crate) fn entry(feed: &Task, text: &str) -> EntryFact {
             published_raw: None,
             updated: None,
             updated_raw: None,
+            cut: vec![],
         },
         content_hash: [1; 32],
         link_hash: None,
@@ -219,6 +220,7 @@ pub(crate) fn article(page: &Task, source: feedmill::model::SourceId, text: Stri
             method: "made up".to_owned(),
             confidence: 1.0,
             rights: Default::default(),
+            cut: vec![],
         },
         content_hash: [2; 32],
         simhash: 0,
@@ -255,7 +257,7 @@ fn copy(path: &Path, kind: Kind, count: usize) -> anyhow::Result<i64> {
              SELECT 9 + i, unhex(printf('%032x%032x', i, 1)), 5000000 + i, source_id, content_hash, simhash,
                site, 1, {now}, {now}, json_set(body, '$.url', 'https://press.example/' || i)
              FROM n, (SELECT * FROM article WHERE row = 1);
-             {n} INSERT INTO article_text
+             {n} INSERT INTO article_text(row, zstd)
              SELECT 9 + i, zstd FROM n, (SELECT zstd FROM article_text WHERE row = 1);
              {n} INSERT INTO event(at, kind, subject, source_id, payload)
              SELECT {now}, 10, printf('%032x%032x', i, 1), 1,

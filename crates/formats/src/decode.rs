@@ -64,22 +64,71 @@ pub fn capped<'a>(
     content_encoding: Option<&str>,
     limit: usize,
 ) -> Result<Cow<'a, [u8]>, DecodeError> {
+    let decoded = undo_all(body, content_encoding, Cap::Refuse(limit))?;
+    if decoded.len() > limit { Err(DecodeError::TooLarge { limit }) } else { Ok(decoded) }
+}
+
+/// The first `length` bytes of the decoded body, however much there is of it.
+///
+/// # Errors
+/// When a coding is unknown, or its bytes are corrupt or cut off before that. Of several codings, all but
+/// the last to be undone must give no more than `length` bytes.
+pub fn start_of<'a>(
+    body: &'a [u8],
+    content_encoding: Option<&str>,
+    length: usize,
+) -> Result<Cow<'a, [u8]>, DecodeError> {
+    Ok(match undo_all(body, content_encoding, Cap::Cut(length))? {
+        Cow::Borrowed(plain) => Cow::Borrowed(plain.get(..length).unwrap_or(plain)),
+        Cow::Owned(inflated) => Cow::Owned(inflated),
+    })
+}
+
+/// What happens to bytes beyond a limit.
+#[derive(Clone, Copy)]
+enum Cap {
+    Refuse(usize),
+    Cut(usize),
+}
+
+impl Cap {
+    const fn limit(self) -> usize {
+        match self {
+            Self::Refuse(limit) | Self::Cut(limit) => limit,
+        }
+    }
+
+    const fn without(self, used: usize) -> Self {
+        match self {
+            Self::Refuse(limit) => Self::Refuse(limit.saturating_sub(used)),
+            Self::Cut(limit) => Self::Cut(limit.saturating_sub(used)),
+        }
+    }
+}
+
+fn undo_all<'a>(
+    body: &'a [u8],
+    content_encoding: Option<&str>,
+    cap: Cap,
+) -> Result<Cow<'a, [u8]>, DecodeError> {
     let header = content_encoding.unwrap_or_default();
     let codings: Vec<&str> = header.split(',').map(str::trim).filter(|c| !c.is_empty()).collect();
     if codings.len() > MAX_CODINGS {
         return Err(DecodeError::Unknown(header.chars().take(100).collect()));
     }
     let mut decoded = Cow::Borrowed(body);
-    for coding in codings.iter().rev() {
-        if let Some(inflated) = undo(coding, &decoded, limit)? {
+    for (left, coding) in codings.iter().enumerate().rev() {
+        // Half of a compressed body could not be undone any further.
+        let cap = if left == 0 { cap } else { Cap::Refuse(cap.limit()) };
+        if let Some(inflated) = undo(coding, &decoded, cap)? {
             decoded = Cow::Owned(inflated);
         }
     }
-    if decoded.len() > limit { Err(DecodeError::TooLarge { limit }) } else { Ok(decoded) }
+    Ok(decoded)
 }
 
 /// One coding undone, or `None` when the bytes are already plain.
-fn undo(coding: &str, bytes: &[u8], limit: usize) -> Result<Option<Vec<u8>>, DecodeError> {
+fn undo(coding: &str, bytes: &[u8], cap: Cap) -> Result<Option<Vec<u8>>, DecodeError> {
     let coding = coding.to_ascii_lowercase();
     // What some servers write when they mean none.
     if matches!(coding.as_str(), "identity" | "none" | "utf-8") {
@@ -95,10 +144,10 @@ fn undo(coding: &str, bytes: &[u8], limit: usize) -> Result<Option<Vec<u8>>, Dec
         };
     }
     match coding.as_str() {
-        "gzip" | "x-gzip" => gunzip(bytes, limit).map(Some),
-        "deflate" => inflate(bytes, limit).map(Some),
-        "br" => unbrotli(bytes, limit).map(Some),
-        "zstd" => unzstd_window(bytes, limit, ZSTD_HTTP_WINDOW).map(Some),
+        "gzip" | "x-gzip" => gunzip(bytes, cap).map(Some),
+        "deflate" => inflate(bytes, cap).map(Some),
+        "br" => unbrotli(bytes, cap).map(Some),
+        "zstd" => unzstd_window(bytes, cap, ZSTD_HTTP_WINDOW).map(Some),
         _ => Err(DecodeError::Unknown(coding)),
     }
 }
@@ -118,12 +167,13 @@ pub fn is_gzip(bytes: &[u8]) -> bool {
 }
 
 /// All members, one after the other; what follows the last is ignored, as browsers do.
-fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
-    let (mut inflated, mut rest) = gunzip_next(bytes, limit)?;
-    while is_gzip(rest) {
+fn gunzip(bytes: &[u8], cap: Cap) -> Result<Vec<u8>, DecodeError> {
+    let (mut inflated, mut rest) = gunzip_member(bytes, cap)?;
+    while is_gzip(rest) && !(matches!(cap, Cap::Cut(_)) && inflated.len() == cap.limit()) {
         let (more, after) =
-            gunzip_next(rest, limit.saturating_sub(inflated.len())).map_err(|error| {
-                if error.code() == "too_large" { DecodeError::TooLarge { limit } } else { error }
+            gunzip_member(rest, cap.without(inflated.len())).map_err(|error| match error {
+                DecodeError::TooLarge { .. } => DecodeError::TooLarge { limit: cap.limit() },
+                error => error,
             })?;
         inflated.extend(more);
         rest = after;
@@ -136,22 +186,26 @@ fn gunzip(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
 /// # Errors
 /// When it is corrupt, cut off, or larger than `limit`.
 pub fn gunzip_next(bytes: &[u8], limit: usize) -> Result<(Vec<u8>, &[u8]), DecodeError> {
+    gunzip_member(bytes, Cap::Refuse(limit))
+}
+
+fn gunzip_member(bytes: &[u8], cap: Cap) -> Result<(Vec<u8>, &[u8]), DecodeError> {
     let mut decoder = GzDecoder::new(bytes);
-    let inflated = read_capped(&mut decoder, limit, "gzip")?;
+    let inflated = read_capped(&mut decoder, cap, "gzip")?;
     Ok((inflated, decoder.into_inner()))
 }
 
 /// `deflate` means a zlib stream; many servers send a raw one instead.
-fn inflate(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
-    match read_capped(ZlibDecoder::new(bytes), limit, "deflate") {
-        Err(DecodeError::Bad { .. }) => read_capped(DeflateDecoder::new(bytes), limit, "deflate"),
+fn inflate(bytes: &[u8], cap: Cap) -> Result<Vec<u8>, DecodeError> {
+    match read_capped(ZlibDecoder::new(bytes), cap, "deflate") {
+        Err(DecodeError::Bad { .. }) => read_capped(DeflateDecoder::new(bytes), cap, "deflate"),
         result => result,
     }
 }
 
-fn unbrotli(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
+fn unbrotli(bytes: &[u8], cap: Cap) -> Result<Vec<u8>, DecodeError> {
     let mut source = Source { rest: bytes, drained: false };
-    let result = read_capped(brotli::Decompressor::new(&mut source, 4_096), limit, "br");
+    let result = read_capped(brotli::Decompressor::new(&mut source, 4_096), cap, "br");
     match result {
         Err(DecodeError::Bad { coding }) if source.drained => {
             Err(DecodeError::Truncated { coding })
@@ -180,30 +234,30 @@ impl Read for Source<'_> {
 /// # Errors
 /// When they are corrupt, cut off, or larger than `limit`.
 pub fn unzstd(bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
-    unzstd_window(bytes, limit, ZSTD_FILE_WINDOW)
+    unzstd_window(bytes, Cap::Refuse(limit), ZSTD_FILE_WINDOW)
 }
 
-fn unzstd_window(bytes: &[u8], limit: usize, window: u32) -> Result<Vec<u8>, DecodeError> {
+fn unzstd_window(bytes: &[u8], cap: Cap, window: u32) -> Result<Vec<u8>, DecodeError> {
     let bad = |_| DecodeError::Bad { coding: "zstd" };
     let mut decoder = ZstdDecoder::with_buffer(bytes).map_err(bad)?;
     decoder.window_log_max(window).map_err(bad)?;
-    read_capped(decoder, limit, "zstd")
+    read_capped(decoder, cap, "zstd")
 }
 
-fn read_capped(
-    decoder: impl Read,
-    limit: usize,
-    coding: &'static str,
-) -> Result<Vec<u8>, DecodeError> {
-    let mut inflated = Vec::new();
+fn read_capped(decoder: impl Read, cap: Cap, coding: &'static str) -> Result<Vec<u8>, DecodeError> {
+    let (mut inflated, limit) = (Vec::new(), cap.limit());
     let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    match decoder.take(most).read_to_end(&mut inflated) {
-        _ if inflated.len() > limit => Err(DecodeError::TooLarge { limit }),
-        Ok(_) => Ok(inflated),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+    match (decoder.take(most).read_to_end(&mut inflated), cap) {
+        (_, Cap::Refuse(limit)) if inflated.len() > limit => Err(DecodeError::TooLarge { limit }),
+        (_, Cap::Cut(length)) if inflated.len() > length => {
+            inflated.truncate(length);
+            Ok(inflated)
+        }
+        (Ok(_), _) => Ok(inflated),
+        (Err(error), _) if error.kind() == ErrorKind::UnexpectedEof => {
             Err(DecodeError::Truncated { coding })
         }
-        Err(_) => Err(DecodeError::Bad { coding }),
+        (Err(_), _) => Err(DecodeError::Bad { coding }),
     }
 }
 
@@ -325,6 +379,30 @@ mod tests {
         let body = [zst(b"one "), zst(b"two")].concat();
         assert_eq!(unzstd(&body, LIMIT).unwrap(), b"one two");
         assert_eq!(unzstd(&body, 3).unwrap_err().code(), "too_large");
+    }
+
+    #[test]
+    fn the_start_is_had_without_the_rest() {
+        let long = TEXT.repeat(1_000);
+        for (coding, body) in [
+            ("", long.clone()),
+            ("gzip", gz(&long)),
+            ("gzip", [gz(&long), gz(&long)].concat()),
+            ("deflate", zlib(&long)),
+            ("deflate", raw_deflate(&long)),
+            ("br", br(&long)),
+            ("zstd", zst(&long)),
+            ("br, gzip", gz(&br(&long))),
+        ] {
+            assert_eq!(*start_of(&body, Some(coding), LIMIT).unwrap(), long[..LIMIT], "{coding}");
+            let (broken, _) = body.split_at(body.len().min(20));
+            let start = start_of(broken, Some(coding), LIMIT);
+            assert_eq!(start.is_ok(), coding.is_empty(), "{coding}: half of it is no start");
+        }
+        assert_eq!(*start_of(&gz(TEXT), Some("gzip"), LIMIT).unwrap(), *TEXT);
+        let nested = br(&gz(&gz(&long)));
+        let nested = start_of(&nested, Some("gzip, gzip, br"), 10);
+        assert_eq!(nested.unwrap_err().code(), "too_large");
     }
 
     proptest! {

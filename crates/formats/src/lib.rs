@@ -6,10 +6,12 @@
 
 pub mod article;
 pub mod charset;
+pub mod csv;
 pub mod date;
 pub mod decode;
 pub mod discover;
 pub mod feed;
+pub mod json;
 pub mod opml;
 pub mod rights;
 pub mod robots;
@@ -17,6 +19,7 @@ pub mod simhash;
 pub mod sitemap;
 pub mod sketch;
 pub mod sniff;
+pub mod terminal;
 pub mod unwrap;
 pub mod url;
 pub mod walk;

@@ -4,6 +4,7 @@
 //! and ` / ` within the name of one. Nothing external is loaded, and every size has a limit.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
 
 use serde::Serialize;
 
@@ -93,7 +94,7 @@ pub fn parse(body: &[u8]) -> Result<Opml, OpmlError> {
     let mut scanner = Scanner::new(&decoded.text, 50);
     let mut opml = Opml::default();
     let (mut is_opml, mut is_closed) = (false, false);
-    let mut known = HashSet::new();
+    let mut known = Known::default();
     // The names of the outlines that are open; a feed has none.
     let mut open: Vec<Option<String>> = Vec::new();
     let mut in_title = false;
@@ -132,13 +133,27 @@ pub fn parse(body: &[u8]) -> Result<Opml, OpmlError> {
     if is_opml || !opml.feeds.is_empty() { Ok(opml) } else { Err(OpmlError::NotOpml) }
 }
 
+/// Feeds that stood in the same outline before, by a keyed hash: their text is held once already.
+#[derive(Default)]
+struct Known {
+    hasher: RandomState,
+    seen: HashSet<u64>,
+}
+
+impl Known {
+    /// Whether it is the first one.
+    fn insert(&mut self, feed_url: &str, outline: &str) -> bool {
+        self.seen.insert(self.hasher.hash_one((feed_url, outline)))
+    }
+}
+
 impl Opml {
     /// Takes an outline in; one that is no feed names a category.
     fn outline(
         &mut self,
         tag: &Tag<'_>,
         open: &[Option<String>],
-        known: &mut HashSet<(String, String)>,
+        known: &mut Known,
     ) -> Option<String> {
         let title = tag.attribute("title").or_else(|| tag.attribute("text"));
         let title = title.map(|title| text::plain(&title)).filter(|title| !title.is_empty());
@@ -153,7 +168,7 @@ impl Opml {
             return None;
         }
         let around = open.iter().flatten().map(|name| spaced(name)).collect::<Vec<_>>().join("/");
-        if known.insert((feed_url.clone(), around.clone())) {
+        if known.insert(&feed_url, &around) {
             let own = tag.attribute("category").unwrap_or_default();
             let own = own.split(',').map(|own| own.trim().trim_matches('/'));
             let mut categories: Vec<String> = Vec::new();

@@ -81,6 +81,13 @@ pub fn parse(given: &str) -> Result<Url, UrlError> {
     admit(Url::parse(given.trim())?)
 }
 
+/// Whether a text may be shown as a link: an absolute http or https address. Others (`file:`, `data:`,
+/// `javascript:`) do harm on the reader's machine, and lead to nothing that was published.
+#[must_use]
+pub fn is_link(text: &str) -> bool {
+    Url::parse(text.trim()).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+}
+
 /// The address that a reference found at `base` leads to, when it may be fetched.
 ///
 /// # Errors

@@ -6,9 +6,10 @@
 //! turn in circles. Nothing here reads a page, and a wrong guess does no harm: what a page really is
 //! shows when it is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use regex::{RegexSet, RegexSetBuilder};
+use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use crate::date::Ts;
 use crate::url::Url;
@@ -27,8 +28,20 @@ const FIRST_YEAR: i32 = 1990;
 const SHORT: usize = 20;
 /// Words that make a headline.
 const WORDS: usize = 4;
-/// The most that a compiled set of patterns may take, in bytes.
-const MAX_PATTERNS: usize = 4 << 20;
+/// The most patterns of one set.
+pub const MAX_PATTERNS: usize = 1_000;
+/// The longest pattern, and all patterns of a set together, in bytes.
+const MAX_PATTERN: usize = 1_000;
+const MAX_PATTERN_BYTES: usize = 64 << 10;
+/// The most that one compiled pattern may take, and all of a set together, in bytes.
+const MAX_COMPILED: usize = 256 << 10;
+const MAX_SET: usize = 2 << 20;
+/// The most that one set may keep of what it learned while matching, in bytes, for each thread.
+const MAX_LEARNED: usize = 1 << 20;
+/// Parentheses in parentheses.
+const MAX_NESTING: u32 = 50;
+/// Sets that a cache keeps.
+const MAX_SETS: usize = 64;
 
 /// Files that are no pages.
 const FILES: &str = "jpg jpeg png gif webp avif svg ico bmp tif tiff css js mjs json xml rss atom pdf \
@@ -78,17 +91,112 @@ pub enum Looks {
 #[derive(Clone, Debug, Default)]
 pub struct Patterns(Option<RegexSet>);
 
+/// Why patterns cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// One of them is no expression, or too large.
+    #[error("pattern `{pattern}`: {problem}")]
+    One {
+        /// As given.
+        pattern: String,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+    /// There are too many.
+    #[error("{0} patterns are too many; use {MAX_PATTERNS} at most")]
+    Count(usize),
+    /// All of them together are too large.
+    #[error("the patterns are too large together; use fewer or simpler ones")]
+    Together,
+}
+
 impl Patterns {
-    /// Compiles them.
+    /// Compiles them, all in one set and under a budget.
     ///
     /// # Errors
-    /// What is wrong with the first bad one.
-    pub fn new(given: &[String]) -> Result<Self, String> {
+    /// What is wrong with the first bad one, or with all of them.
+    pub fn new(given: &[String]) -> Result<Self, PatternError> {
         if given.is_empty() {
             return Ok(Self(None));
         }
-        let set = RegexSetBuilder::new(given).size_limit(MAX_PATTERNS).build();
-        set.map(|set| Self(Some(set))).map_err(|error| error.to_string())
+        if given.len() > MAX_PATTERNS {
+            return Err(PatternError::Count(given.len()));
+        }
+        let one = |pattern: &str, problem: String| {
+            let pattern = pattern.chars().take(200).collect();
+            PatternError::One { pattern, problem }
+        };
+        if let Some(long) = given.iter().find(|pattern| pattern.len() > MAX_PATTERN) {
+            let problem = format!("it is longer than {MAX_PATTERN} bytes");
+            return Err(one(long, problem));
+        }
+        if given.iter().map(String::len).sum::<usize>() > MAX_PATTERN_BYTES {
+            return Err(PatternError::Together);
+        }
+        if let Ok(set) = compile(given, MAX_SET) {
+            return Ok(Self(Some(set)));
+        }
+        for pattern in given {
+            if let Err(error) = compile(std::slice::from_ref(pattern), MAX_COMPILED) {
+                return Err(one(pattern, problem(&error)));
+            }
+        }
+        Err(PatternError::Together)
+    }
+}
+
+/// Compiles a set. Addresses are ASCII: the small classes of ASCII do, unless a pattern names others.
+fn compile(patterns: &[String], limit: usize) -> Result<RegexSet, regex::Error> {
+    let build = |unicode| {
+        RegexSetBuilder::new(patterns)
+            .unicode(unicode)
+            .size_limit(limit)
+            .dfa_size_limit(MAX_LEARNED)
+            .nest_limit(MAX_NESTING)
+            .build()
+    };
+    match build(false) {
+        Err(regex::Error::Syntax(_)) => build(true),
+        built => built,
+    }
+}
+
+/// What is wrong with an expression, in one line: the others draw where.
+fn problem(error: &regex::Error) -> String {
+    if let regex::Error::CompiledTooBig(_) = error {
+        return "it is too large once compiled; use smaller repetitions".to_owned();
+    }
+    let told = error.to_string();
+    let last = told.lines().last().unwrap_or_default();
+    last.trim_start_matches("error: ").to_owned()
+}
+
+/// The patterns, compiled now or before: once, and not for each page and request.
+///
+/// # Errors
+/// See [`Patterns::new`].
+pub fn compiled(given: &[String]) -> Result<Arc<Patterns>, PatternError> {
+    static CACHE: LazyLock<PatternCache> = LazyLock::new(PatternCache::default);
+    CACHE.get(given)
+}
+
+/// Patterns that were compiled. Bounded.
+#[derive(Debug, Default)]
+struct PatternCache(Mutex<HashMap<Vec<String>, Arc<Patterns>>>);
+
+impl PatternCache {
+    fn get(&self, given: &[String]) -> Result<Arc<Patterns>, PatternError> {
+        let kept = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = kept().get(given) {
+            return Ok(Arc::clone(found));
+        }
+        let made = Arc::new(Patterns::new(given)?);
+        let mut kept = kept();
+        if kept.len() >= MAX_SETS {
+            kept.clear();
+        }
+        kept.insert(given.to_vec(), Arc::clone(&made));
+        Ok(made)
     }
 }
 
@@ -107,7 +215,7 @@ pub struct Rules<'a> {
 #[must_use]
 pub fn judge(url: &Url, rules: &Rules<'_>) -> Looks {
     if let Some(set) = &rules.patterns.0
-        && set.is_match(url.as_str())
+        && set.is_match(url.as_str().as_bytes())
     {
         return Looks::Article("an article_url_pattern");
     }
@@ -506,7 +614,50 @@ mod tests {
             assert_eq!(matches!(looks, Looks::Listing(_)), !article, "{path}");
         }
         assert!(Patterns::new(&["(".to_owned()]).is_err());
-        assert!(Patterns::new(&["(a{1000}){1000}".to_owned()]).is_err(), "too large");
+    }
+
+    #[test]
+    fn patterns_are_compiled_under_a_budget() {
+        let many = |count: usize, pattern: &str| -> Vec<String> {
+            (0..count).map(|n| format!("/s{n}/{pattern}")).collect()
+        };
+        for fine in [many(400, r"[\w-]+/\d{4}/.*\.html$"), many(400, r"(\d+|[a-z]{1,40})/[^/]+$")] {
+            let patterns = Patterns::new(&fine).unwrap();
+            let rules = Rules { patterns: &patterns, max_page: 100, at: now() };
+            let found = url::parse("https://e.example/s7/a-b/2026/x.html").unwrap();
+            assert_eq!(
+                matches!(judge(&found, &rules), Looks::Article(_)),
+                fine[0].contains("html")
+            );
+        }
+        for (bad, says) in [
+            (vec!["/a".to_owned(), "(a{1000}){1000}".to_owned()], "too large once compiled"),
+            (vec!["(((a{100}){100}){100}){100}".to_owned()], "too large once compiled"),
+            (vec![r"\w{500}".repeat(100)], "too large once compiled"),
+            (many(300, r".{1,900}x"), "too large together"),
+            (vec!["x".repeat(1_001)], "longer than 1000 bytes"),
+            (many(1_001, "x"), "1001 patterns are too many"),
+            (many(200, &"x".repeat(900)), "too large together"),
+            (vec!["(".repeat(60) + &")".repeat(60)], "nest"),
+            (vec!["/a".to_owned(), "[z-a]".to_owned()], "pattern `[z-a]`"),
+        ] {
+            let error = Patterns::new(&bad).unwrap_err().to_string();
+            assert!(error.contains(says), "{says}: {error}");
+        }
+        assert!(Patterns::new(&[r"\p{Nonsense}".to_owned()]).is_err());
+        assert!(Patterns::new(&["/[é]+/(?i)straße".to_owned()]).is_ok(), "beyond ASCII");
+    }
+
+    #[test]
+    fn patterns_are_compiled_once() {
+        let cache = PatternCache::default();
+        let given = ["/a".to_owned()];
+        let first = cache.get(&given).unwrap();
+        assert!(Arc::ptr_eq(&first, &cache.get(&given).unwrap()));
+        for n in 0..200 {
+            cache.get(&[format!("/{n}")]).unwrap();
+        }
+        assert!(cache.0.lock().unwrap().len() <= MAX_SETS);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What changes sources: the same functions as the command line's.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use feedmill_formats::article::Selectors;
 use feedmill_formats::url::Url;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use super::{detail, viewed};
 use crate::api::Api;
 use crate::api::asked::{Asked, At, Body, Maybe, Nothing};
 use crate::api::etag;
+use crate::api::guard::Who;
 use crate::api::problem::Problem;
 use crate::api::views::{DiscoveryView, Done, SourceView, Time};
 use crate::app::discover::Scout;
@@ -23,8 +24,12 @@ use crate::app::shelf::{Compared, Shelf, compare};
 use crate::fetch::Guard;
 use crate::frontier::{Act, TaskFilter};
 use crate::model::{NewSource, SourceId, TaskId};
-use crate::sources::{Wanted, check, fields, specify};
+use crate::sources::{SpecError, Wanted, check, check_rights, fields, specify};
 use crate::store::browse::sources::{ChannelQuery, channels};
+use crate::store::gate::Scope;
+
+/// Characters of a reason that are kept.
+const MAX_REASON_CHARS: usize = 1_000;
 
 /// Selectors are tried on so many pages at the most.
 const MOST_PAGES: usize = 100;
@@ -48,6 +53,7 @@ const OURS: &[&str] = &[
     "health",
     "channels",
     "disabled_channels",
+    "bytes_today",
     "last_success_at",
     "channels_detail",
     "discovery",
@@ -66,20 +72,49 @@ fn permit(api: &Api) -> impl Fn(&Url) -> Result<(), String> + use<> {
     move |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string())
 }
 
+/// Whether whoever asks may make a source what it is to be.
+fn may(
+    who: &Who,
+    guard: &Guard,
+    was: Option<&NewSource>,
+    now: &NewSource,
+) -> Result<(), SpecError> {
+    if who.scope < Scope::Admin {
+        check_rights(was, now)?;
+    }
+    // A proxy from before stays until somebody changes it; the fetcher refuses it in any case.
+    match was.is_some_and(|was| was.access.proxy == now.access.proxy) {
+        true => Ok(()),
+        false => edit::check_proxy(guard, &now.access),
+    }
+}
+
+/// Does what may take a while, such as compiling patterns, off the threads that answer requests.
+async fn off_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Problem> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
+    })
+}
+
 /// Follows a publisher. Its feeds are looked for when it names none
 #[utoipa::path(post, path = "/sources", tag = "sources", request_body = SourceFields,
     responses((status = 201, body = SourceView), (status = 409, body = Problem,
         content_type = "application/problem+json", description = "The name is taken")))]
 pub(in crate::api) async fn create(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     _: Asked<Nothing>,
     Body(given): Body<SourceFields>,
 ) -> Result<Response, Problem> {
     let wanted = Wanted { said: given.said(), ..Wanted::default() };
-    let spec = specify(&wanted, permit(&api))?;
+    let permit = permit(&api);
+    let spec = off_runtime(move || specify(&wanted, permit)).await??;
+    may(&who, &Guard::new(&api.config.fetch), None, &spec)?;
     let source = api.store.add_source(spec).await?;
     let place = format!("/api/v1/sources/{}", source.uuid);
-    let view = viewed(&*api.store, &source).await?;
+    let view = viewed(&api, &source).await?;
     Ok((StatusCode::CREATED, [(header::LOCATION, place)], Json(view)).into_response())
 }
 
@@ -95,6 +130,7 @@ pub(in crate::api) async fn create(
             description = "It is no longer what `If-Match` names")))]
 pub(in crate::api) async fn change(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     headers: HeaderMap,
     At(name): At<String>,
     _: Asked<Nothing>,
@@ -102,7 +138,7 @@ pub(in crate::api) async fn change(
 ) -> Result<Json<SourceView>, Problem> {
     let (source, _) = api.store.source(&name).await?;
     if let Some(wanted) = headers.get(header::IF_MATCH).and_then(|tags| tags.to_str().ok()) {
-        let shown = detail(&*api.store, &name).await?;
+        let shown = detail(&api, &name).await?;
         let bytes = serde_json::to_vec(&shown).unwrap_or_default();
         if !etag::has(wanted, &etag::of(&bytes)) {
             let detail = "the source is no longer what If-Match names: read it again";
@@ -110,12 +146,18 @@ pub(in crate::api) async fn change(
         }
     }
     let (said, permit) = (given.said(), permit(&api));
-    let source = edit::change(&*api.store, &source.uuid, |spec| {
+    let guard = Guard::new(&api.config.fetch);
+    let change = move |spec: &mut NewSource| {
+        let was = spec.clone();
         said.iter().try_for_each(|(field, value)| fields::set(spec, field, value))?;
-        check(spec, &permit)
-    })
-    .await?;
-    Ok(Json(viewed(&*api.store, &source).await?))
+        check(spec, &permit)?;
+        may(&who, &guard, Some(&was), spec)
+    };
+    // What is wrong with it is found, and its patterns are compiled, off the runtime's threads.
+    let mut tried = source.spec.clone();
+    let change = off_runtime(move || change(&mut tried).map(|()| change)).await??;
+    let source = edit::change(&*api.store, &source.uuid, change).await?;
+    Ok(Json(viewed(&api, &source).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -157,8 +199,9 @@ pub(in crate::api) async fn enable(
     At(name): At<String>,
     _: Asked<Nothing>,
 ) -> Result<Json<SourceView>, Problem> {
-    let source = api.store.set_enabled(&name, None).await?;
-    Ok(Json(viewed(&*api.store, &source).await?))
+    let (now, min) = (api.clock.now(), api.config.schedule.min_interval.duration());
+    let source = edit::enable(&*api.store, &name, now, min).await?;
+    Ok(Json(viewed(&api, &source).await?))
 }
 
 /// Why a source is no longer followed.
@@ -182,8 +225,9 @@ pub(in crate::api) async fn disable(
 ) -> Result<Json<SourceView>, Problem> {
     let reason = because.reason.filter(|reason| !reason.trim().is_empty());
     let reason = reason.unwrap_or_else(|| "disabled by the operator".to_owned());
+    let reason = reason.chars().take(MAX_REASON_CHARS).collect();
     let source = api.store.set_enabled(&name, Some(reason)).await?;
-    Ok(Json(viewed(&*api.store, &source).await?))
+    Ok(Json(viewed(&api, &source).await?))
 }
 
 /// Asks for all channels of a source now

@@ -9,13 +9,17 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api::Api;
-use crate::api::asked::{Asked, bytes};
+use crate::api::asked::Asked;
+use crate::api::body::receive_upload;
 use crate::api::problem::Problem;
-use crate::app::import::{Report, Row, admit, judge, spread};
+use crate::app::import::{self, ImportOptions, Report, Row};
 use crate::app::key_rules;
 use crate::fetch::Guard;
 use crate::sources::lists::{self, Format};
 use crate::sources::plan::Followed;
+
+/// Rows that are told in full.
+const MAX_ROWS: usize = 10_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -55,6 +59,7 @@ pub(in crate::api) struct Imported {
     refused: u64,
     /// What of the list means nothing here.
     notes: Vec<String>,
+    /// The first 10,000 rows; those behind them are in the counts.
     rows: Vec<ImportedRow>,
 }
 
@@ -69,22 +74,22 @@ pub(in crate::api) async fn import(
 ) -> Result<Json<Imported>, Problem> {
     let (mut parts, body) = request.into_parts();
     let Asked(asked) = Asked::<Import>::from_request_parts(&mut parts, &()).await?;
-    let body = bytes(Request::from_parts(parts, body)).await?;
+    let body = receive_upload(Request::from_parts(parts, body)).await?;
     if body.contains(&0) {
         return Err(Problem::unusable("bad_list", "the list has a character 0 in it"));
     }
-    let list = lists::read(&body, asked.format)
-        .map_err(|error| Problem::unusable(error.code(), error.to_string()))?;
     let guard = Guard::new(&api.config.fetch);
-    let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
+    let permit = move |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
     let store = &*api.store;
-    let mut followed = Followed::of(&store.sources().await?, key_rules(&api.config));
-    let (mut report, mut new) = judge(list, &mut followed, permit);
-    if !asked.dry_run.unwrap_or(false) {
-        spread(&mut new, api.clock.now());
-        admit(store, new, &mut report, &mut |_| {}).await?;
-    }
-    let Report { format, added, known, refused, notes, rows } = report;
+    let followed = Followed::of(&store.sources().await?, key_rules(&api.config));
+    let options = ImportOptions {
+        format: asked.format,
+        dry_run: asked.dry_run.unwrap_or(false),
+        max_rows: MAX_ROWS,
+        now: api.clock.now(),
+    };
+    let imported = import::import(store, body, followed, permit, options, &mut |_| {}).await;
+    let Report { format, added, known, refused, notes, rows } = imported?;
     let rows = rows.into_iter().map(ImportedRow::from).collect();
     Ok(Json(Imported { format: format.to_string(), added, known, refused, notes, rows }))
 }
@@ -112,7 +117,7 @@ pub(in crate::api) async fn export(
         Format::Json => "application/json",
         Format::Urls => "text/plain; charset=utf-8",
     };
-    let text = lists::write(&api.store.sources().await?, format);
+    let text = lists::write(&api.store.sources().await?, format, false);
     let file = format!("attachment; filename=\"sources.{format}\"");
     let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_DISPOSITION, file.as_str())];
     Ok((headers, text).into_response())

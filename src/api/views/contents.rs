@@ -6,6 +6,7 @@ use feedmill_formats::rights::Rights;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::short::{Cut, LINE, TEXT};
 use super::{Time, time};
 use crate::model::{
     Article, ArticleRow, Change, EntryRow, FetchRecord, Person, Reference, Revision, Source,
@@ -42,7 +43,10 @@ pub(in crate::api) struct EntryView {
     /// The id that its feed gives it.
     uid: String,
     feed_id: String,
+    /// An http or https address.
     canonical_link: Option<String>,
+    /// The link as its feed gave it, when that is another one: a text, not to be followed.
+    given_link: Option<String>,
     title: Option<String>,
     summary: Option<String>,
     content: Option<String>,
@@ -51,12 +55,41 @@ pub(in crate::api) struct EntryView {
     enclosures: Vec<Attachment>,
     published: Option<Time>,
     updated: Option<Time>,
+    /// Names of fields that were longer than is stored, and were cut.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cut: Vec<String>,
     content_hash: String,
     first_seen: Time,
     last_seen: Time,
     seen_count: u32,
     /// The request that brought it.
     fetch: Option<String>,
+    /// Fields that are cut here because it is one of a list.
+    truncated: Vec<String>,
+}
+
+impl EntryView {
+    /// The same as one of a list.
+    pub(in crate::api) fn listed(row: EntryRow) -> Self {
+        let (mut view, mut cut) = (Self::from(row), Cut::default());
+        cut.text("uid", LINE, &mut view.uid);
+        cut.maybe("canonical_link", LINE, &mut view.canonical_link);
+        cut.maybe("title", LINE, &mut view.title);
+        cut.maybe("summary", TEXT, &mut view.summary);
+        cut.maybe("content", TEXT, &mut view.content);
+        cut.list("authors", &mut view.authors, |cut, author| {
+            for field in [&mut author.name, &mut author.email, &mut author.uri] {
+                cut.maybe("authors", LINE, field);
+            }
+        });
+        cut.list("categories", &mut view.categories, |cut, it| cut.text("categories", LINE, it));
+        cut.list("enclosures", &mut view.enclosures, |cut, it| {
+            cut.text("enclosures", LINE, &mut it.url);
+            cut.maybe("enclosures", LINE, &mut it.mime);
+        });
+        view.truncated = cut.fields;
+        view
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -74,6 +107,7 @@ impl From<EntryRow> for EntryView {
             uid: entry.uid,
             feed_id: row.feed_id.to_string(),
             canonical_link: entry.canonical_link,
+            given_link: entry.given_link,
             title: entry.title,
             summary: entry.summary,
             content: entry.content,
@@ -82,11 +116,13 @@ impl From<EntryRow> for EntryView {
             enclosures: enclosures.collect(),
             published: time(entry.published),
             updated: time(entry.updated),
+            cut: entry.cut,
             content_hash: hex(&row.content_hash),
             first_seen: Time(row.first_seen),
             last_seen: Time(row.last_seen),
             seen_count: row.seen_count,
             fetch: row.fetch.map(|id| id.to_string()),
+            truncated: Vec::new(),
         }
     }
 }
@@ -152,6 +188,9 @@ pub(in crate::api) struct ArticleView {
     /// How sure that is, 0 to 1.
     confidence: f32,
     rights: RightsView,
+    /// Names of fields that were longer than is stored, and were cut.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cut: Vec<String>,
     content_hash: String,
     simhash: String,
     /// The earlier article with the very same text.
@@ -162,13 +201,39 @@ pub(in crate::api) struct ArticleView {
     last_seen: Time,
     /// The request that brought it.
     fetch: Option<String>,
+    /// Fields that are cut here because it is one of a list.
+    truncated: Vec<String>,
 }
 
 impl ArticleView {
+    /// The same as one of a list.
+    pub(in crate::api) fn listed(row: ArticleRow, source: Option<&Source>) -> Self {
+        let (mut view, mut cut) = (Self::of(row, source), Cut::default());
+        for (name, field) in [
+            ("canonical_url", &mut view.canonical_url),
+            ("title", &mut view.title),
+            ("language", &mut view.language),
+            ("site_name", &mut view.site_name),
+            ("section", &mut view.section),
+            ("lead_image", &mut view.lead_image),
+            ("rights", &mut view.rights.tdm_policy),
+            ("rights", &mut view.rights.license),
+            ("rights", &mut view.rights.copyright),
+        ] {
+            cut.maybe(name, LINE, field);
+        }
+        cut.text("url", LINE, &mut view.url);
+        cut.maybe("abstract", TEXT, &mut view.abstract_);
+        cut.list("authors", &mut view.authors, |cut, it| cut.text("authors", LINE, it));
+        cut.list("tags", &mut view.tags, |cut, it| cut.text("tags", LINE, it));
+        view.truncated = cut.fields;
+        view
+    }
+
     pub(in crate::api) fn of(row: ArticleRow, source: Option<&Source>) -> Self {
         let Article { url, canonical_url, title, authors, published, updated, .. } = row.article;
         let Article { language, site_name, section, tags, lead_image, abstract_, .. } = row.article;
-        let Article { word_count, method, confidence, rights, .. } = row.article;
+        let Article { word_count, method, confidence, rights, cut, .. } = row.article;
         Self {
             id: row.id.to_string(),
             task_id: row.task_id.to_string(),
@@ -191,6 +256,7 @@ impl ArticleView {
             method,
             confidence,
             rights: rights.into(),
+            cut,
             content_hash: hex(&row.content_hash),
             simhash: format!("{:016x}", row.simhash),
             duplicate_of: row.duplicate_of.map(|id| id.to_string()),
@@ -204,6 +270,7 @@ impl ArticleView {
             first_seen: Time(row.first_seen),
             last_seen: Time(row.last_seen),
             fetch: row.fetch.map(|id| id.to_string()),
+            truncated: Vec::new(),
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{Time, time};
-use crate::app::standing::{Group, Standing, health, is_disabled, standing};
+use crate::app::standing::{AsOf, Group, Standing, health, is_disabled, standing};
 use crate::model::{Discovery, Kind, Source};
 use crate::store::browse::sources::Channel;
 
@@ -54,7 +54,7 @@ pub(in crate::api) struct SourceView {
     disabled_at: Option<Time>,
     disable_reason: Option<String>,
     created_at: Time,
-    /// failing, blocked, late, `never_fetched`, disabled or healthy.
+    /// failing, blocked, `over_quota`, late, `never_fetched`, disabled or healthy.
     pub(in crate::api) standing: String,
     /// Why it stands like that.
     reason: String,
@@ -66,6 +66,8 @@ pub(in crate::api) struct SourceView {
     channels: usize,
     /// How many of them are no longer polled.
     disabled_channels: usize,
+    /// Bytes that it added to the archive and the database today (UTC); see `sources.max_bytes_per_day`.
+    bytes_today: u64,
     last_success_at: Option<Time>,
 }
 
@@ -74,10 +76,11 @@ impl SourceView {
         source: &Source,
         channels: &[Channel],
         search: Option<&Discovery>,
+        as_of: &AsOf,
     ) -> Self {
         let states: Vec<_> = channels.iter().map(|one| &one.state).collect();
         let Standing { group, since, last_success_at, reason, .. } =
-            standing(source, &states, search);
+            standing(source, &states, search, as_of);
         let mut health: Vec<String> =
             states.iter().filter_map(|one| health(one)).map(|one| one.to_string()).collect();
         health.sort();
@@ -121,6 +124,7 @@ impl SourceView {
             health,
             channels: states.len(),
             disabled_channels: states.iter().filter(|one| is_disabled(one)).count(),
+            bytes_today: as_of.bytes_today(source.id),
             last_success_at: time(last_success_at),
         }
     }

@@ -24,7 +24,9 @@ pub const fn meaning(code: Code) -> &'static str {
         Code::Parse => "what was served cannot be read as what it should be",
         Code::BadContentType => "what was served is of another type than it should be",
         Code::Empty => "nothing was served, or nothing readable was in it",
-        Code::TooLarge => "more was served than is taken (fetch.max_body, fetch.max_decoded)",
+        Code::TooLarge => {
+            "it is larger than allowed (fetch.max_body, fetch.max_decoded), or too costly to read"
+        }
         Code::Truncated => "the answer ended before it was whole",
         Code::BadEncoding => "the compression of the answer is corrupt or unknown",
         Code::BadHtml => "there is too little markup to be a page (extract.min_html_chars)",

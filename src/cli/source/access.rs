@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 
 use super::super::{Context, Failure};
+use crate::app::edit;
+use crate::fetch::Guard;
 use crate::model::{Access, Auth, Secret, SecretUrl, SourceChange};
 use crate::sources::check_access;
 
@@ -80,6 +82,7 @@ fn given(value: &str) -> Result<String, Failure> {
 pub(super) async fn run(name: &str, flags: &Flags, context: &Context) -> Result<(), Failure> {
     let access = flags.access()?;
     check_access(&access)?;
+    edit::check_proxy(&Guard::new(&context.load()?.config.fetch), &access)?;
     let source = context.store().await?.respecify(name, SourceChange::Access(access)).await?;
     let how = told(&source.spec.access).unwrap_or_else(|| "like everybody".to_owned());
     context.out.done(&source, &format!("{} is asked {how}", source.spec.name))

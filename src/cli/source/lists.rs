@@ -1,11 +1,12 @@
 //! `feedmill source import` and `export`: lists of sources, in and out.
 
+use bytes::Bytes;
 use feedmill_formats::url::{self as web, Url};
 
 use super::super::meter::Line as Meter;
 use super::super::{Context, Failure, document, text};
 use super::rehearse;
-use crate::app::import::{Report, Row, admit, judge, spread};
+use crate::app::import::{self, ImportError, ImportOptions, Report, Row};
 use crate::app::{self, lists::Synced};
 use crate::config::Config;
 use crate::fetch::Guard;
@@ -54,34 +55,57 @@ pub(in crate::cli) struct Export {
     /// How it is written: opml, csv, json or urls
     #[arg(long, default_value = "opml")]
     format: Format,
+    /// Writes cells of a table as they are, also those that spreadsheets take for formulas
+    #[arg(long)]
+    raw_cells: bool,
 }
 
 /// Adds the sources of a list; those that are followed already are left alone.
 pub(super) async fn import(args: &Import, context: &Context) -> Result<(), Failure> {
-    let body = document::local(&args.file)?;
-    let list = lists::read(&body, args.format)
-        .map_err(|error| Failure::failed(error.code(), format!("{error}; nothing was added")))?;
-    drop(body);
+    let body = Bytes::from(document::local_up_to(&args.file, lists::MAX_BYTES)?);
+    let unreadable = |error: &lists::ListError| {
+        Failure::failed(error.code(), format!("{error}; nothing was added"))
+    };
     let config = context.load()?.config;
     let guard = Guard::new(&config.fetch);
-    let permit = |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
+    let permit = move |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
     if args.rehearse {
-        return rehearsed(list, permit, &config, context).await;
+        let list = lists::read(&body, args.format).map_err(|error| unreadable(&error))?;
+        drop(body);
+        return rehearsed(list, &permit, &config, context).await;
     }
+    // What cannot be read makes no store.
+    let total = match lists::ListText::open(&body, args.format) {
+        Ok(list) => text::number(list.rows as u64),
+        Err(error) => return Err(unreadable(&error)),
+    };
     let store = context.store_or_new().await?;
-    let mut followed = Followed::of(&store.sources().await?, app::key_rules(&config));
-    let (mut report, mut new) = judge(list, &mut followed, permit);
-    if args.strict && report.refused > 0 {
-        report.rows.retain(|row| row.result == "refused");
-        report.added = 0;
-        context.out.emit(&report, |_| told(&report))?;
-        let message = "nothing was added: not every row can be followed, and --strict was said";
-        return Err(Failure::failed("refused_rows", message));
+    let import = async |dry_run, watch: &mut (dyn FnMut(u64) + Send)| {
+        let (guard, now) = (Guard::new(&config.fetch), context.clock.now());
+        let permit = move |url: &Url| guard.check_url(url).map_err(|refusal| refusal.to_string());
+        let followed = Followed::of(&store.sources().await?, app::key_rules(&config));
+        let format = args.format;
+        let options = ImportOptions { format, dry_run, max_rows: lists::MAX_ROWS, now };
+        let imported = import::import(&*store, body.clone(), followed, permit, options, watch);
+        imported.await.map_err(|error| match error {
+            ImportError::List(error) => unreadable(&error),
+            ImportError::Source(error) => error.into(),
+            ImportError::Reader => Failure::failed("reader", error.to_string()),
+        })
+    };
+    if args.strict {
+        let mut report = import(true, &mut |_| {}).await?;
+        if report.refused > 0 {
+            report.rows.retain(|row| row.result == "refused");
+            report.added = 0;
+            context.out.emit(&report, |_| told(&report))?;
+            let message = "nothing was added: not every row can be followed, and --strict was said";
+            return Err(Failure::failed("refused_rows", message));
+        }
     }
-    spread(&mut new, context.clock.now());
-    let (total, mut progress) = (text::number(new.len() as u64), Meter::new(context));
+    let mut progress = Meter::new(context);
     let mut watch = |done| progress.tell(format!("{} of {total} sources", text::number(done)));
-    admit(&*store, new, &mut report, &mut watch).await?;
+    let report = import(false, &mut watch).await?;
     progress.clear();
     context.out.emit(&report, |_| told(&report))?;
     match (report.added + report.known, report.refused) {
@@ -93,7 +117,7 @@ pub(super) async fn import(args: &Import, context: &Context) -> Result<(), Failu
 /// Shows what the rows that can be followed would bring; what is wrong with the others is noted.
 async fn rehearsed(
     list: List,
-    permit: impl Fn(&Url) -> Result<(), String> + Copy,
+    permit: &impl Fn(&Url) -> Result<(), String>,
     config: &Config,
     context: &Context,
 ) -> Result<(), Failure> {
@@ -141,7 +165,7 @@ fn about(row: &Row) -> String {
 /// Prints all sources as a list.
 pub(super) async fn export(args: &Export, context: &Context) -> Result<(), Failure> {
     let sources = context.store().await?.sources().await?;
-    let written = |format| lists::write(&sources, format);
+    let written = |format| lists::write(&sources, format, args.raw_cells);
     let feedless = sources.iter().filter(|source| source.spec.feed_urls.is_empty()).count();
     if args.format == Format::Opml && feedless > 0 {
         let count = text::count(feedless as u64, "source");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::{Context, Failure};
 use super::{Polls, access, selectors};
-use crate::app::edit::change;
+use crate::app::edit::{change, check_proxy};
 use crate::fetch::Guard;
 use crate::model::{Access, IngestionMode, Kind, NewSource};
 use crate::sources::{SpecError, check, fields, guess_kind};
@@ -184,6 +184,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         add(spec, &args.added)?;
         drop(spec, &args.dropped)?;
         merge(&mut spec.access, access.clone());
+        check_proxy(&guard, &access)?;
         check(spec, permit)
     };
     let source = change(&*context.store().await?, &args.source, edit).await?;

@@ -11,6 +11,7 @@ use crate::config::Span;
 use crate::frontier::TaskFilter;
 use crate::model::{Ask, Code, Discovery, Health, Kind, Source, SourceId, Status, Ts, Website};
 use crate::store::ChannelState;
+use crate::store::usage::{SourceUsage, day_of, usage};
 
 /// Lists all sources
 #[derive(Debug, clap::Args)]
@@ -132,14 +133,17 @@ pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
         ..TaskFilter::default()
     };
     let walked = store.count(pages).await?;
+    let now = context.clock.now();
+    let used = usage(&*store, day_of(now)).await?.into_iter().find(|of| of.source == source.id);
+    let bytes_today = used.as_ref().map_or(0, |used| used.bytes);
     let value = json!({
         "source": source, "channels": channels, "rejected": rejected, "discovery": search,
-        "walked": walked,
+        "walked": walked, "bytes_today": bytes_today,
+        "over_quota_since": used.as_ref().and_then(|used| used.limited_at),
     });
-    let now = context.clock.now();
     context.out.emit(&value, |out| {
         let parts = [
-            facts(&source, (rejected, walked), out),
+            facts(&source, (rejected, walked), used.as_ref(), out),
             table(&source, &channels, now, search.as_ref(), out),
             notes(&channels),
             search.as_ref().map(channel::searched).unwrap_or_default(),
@@ -148,7 +152,12 @@ pub(super) async fn show(name: &str, context: &Context) -> Result<(), Failure> {
     })
 }
 
-fn facts(source: &Source, (rejected, walked): (u64, u64), out: &Out) -> String {
+fn facts(
+    source: &Source,
+    (rejected, walked): (u64, u64),
+    used: Option<&SourceUsage>,
+    out: &Out,
+) -> String {
     let spec = &source.spec;
     let tone = if source.enabled() { Tone::Good } else { Tone::Careful };
     let reason =
@@ -162,6 +171,10 @@ fn facts(source: &Source, (rejected, walked): (u64, u64), out: &Out) -> String {
     };
     let span = |span: std::time::Duration| {
         Span::millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)).to_string()
+    };
+    let limited = |used: &SourceUsage| match &used.reason {
+        Some(reason) => format!(". Over quota: {}", text::one_line(reason)),
+        None => String::new(),
     };
     let lines = [
         ("id", Some(source.uuid.clone())),
@@ -186,6 +199,7 @@ fn facts(source: &Source, (rejected, walked): (u64, u64), out: &Out) -> String {
         ("asked", access::told(&spec.access).as_deref().map(text::one_line)),
         ("walked", (walked > 0).then(|| text::count(walked, "page"))),
         ("rejected", (rejected > 0).then(|| text::count(rejected, "page"))),
+        ("today", used.map(|used| format!("{} stored{}", text::bytes(used.bytes), limited(used)))),
         ("added", Some(source.created_at.to_string())),
     ];
     let lines =

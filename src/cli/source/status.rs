@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::out::Out;
 use super::super::{Context, Failure, text};
-use crate::app::standing::{Group, Standing, standing};
+use crate::app::standing::{AsOf, Group, Standing, standing};
 use crate::model::{Discovery, SourceId, Ts};
 use crate::store::ChannelState;
 
@@ -19,10 +19,12 @@ pub(super) async fn run(all: bool, context: &Context) -> Result<(), Failure> {
     for channel in &channels {
         own.entry(channel.source).or_default().push(channel);
     }
+    let max_interval = context.load()?.config.schedule.max_interval.duration();
+    let as_of = AsOf::now(&context.clock, &*store, max_interval).await?;
     let mut standings: Vec<Standing<'_>> = Vec::with_capacity(sources.len());
     for source in &sources {
         let own = own.get(&source.id).map_or(&[][..], Vec::as_slice);
-        standings.push(standing(source, own, searches.get(&source.id)));
+        standings.push(standing(source, own, searches.get(&source.id), &as_of));
     }
     standings.sort_by_key(|one| (one.group, one.since, one.name));
     let groups: Vec<(Group, Vec<&Standing<'_>>)> = Group::ALL
@@ -33,8 +35,7 @@ pub(super) async fn run(all: bool, context: &Context) -> Result<(), Failure> {
     let counts: BTreeMap<_, _> = groups.iter().map(|(group, of)| (key(group), of.len())).collect();
     let listed: BTreeMap<_, _> = groups.iter().map(|(group, of)| (key(group), of)).collect();
     let value = json!({ "sources": sources.len(), "counts": counts, "groups": listed });
-    let now = context.clock.now();
-    context.out.emit(&value, |out| told(&groups, all, now, out))
+    context.out.emit(&value, |out| told(&groups, all, context.clock.now(), out))
 }
 
 fn told(groups: &[(Group, Vec<&Standing<'_>>)], all: bool, now: Ts, out: &Out) -> String {

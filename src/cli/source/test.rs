@@ -6,7 +6,7 @@ use feedmill_formats::url as web;
 use serde_json::{Value, json};
 
 use super::super::document::Document;
-use super::super::out::{Out, Tone};
+use super::super::out::{Out, Shown, Tone};
 use super::super::{Context, Failure, text};
 use super::selectors;
 use crate::app;
@@ -163,7 +163,7 @@ fn told(pages: &[Compared], changes: &Changes, out: &Out) -> String {
                 (false, false) => ("changed", Tone::Careful),
             };
             let (before, after) = (shown(&pair.before), shown(&pair.after));
-            [pair.field.clone(), out.paint(tone, word), before, after]
+            [Shown::from(&pair.field), Shown::painted(tone, word), before.into(), after.into()]
         });
         format!("{head}\n\n{}", out.table(["field", "", "now", "then"], rows.collect()))
     };

@@ -1,16 +1,14 @@
 //! The steps on PostgreSQL: `schema_version` holds one row per step taken, and an advisory lock
 //! keeps two processes from taking the same step.
 
-use deadpool_postgres::{Client, GenericClient};
-
 use super::{STEPS, Step, known, steps, ways};
-use crate::db::DbError;
 use crate::db::postgres::Tx;
+use crate::db::{Conn, DbError, Session};
 
 /// The number of the lock, chosen by chance.
 const LOCK: i64 = 0x6665_6564_0001;
 
-async fn version<C: GenericClient>(client: &C) -> Result<usize, DbError> {
+async fn version<C: Session>(client: &C) -> Result<usize, DbError> {
     // Asked of the catalogue itself: a name looked up in vain is remembered for a while.
     let sql = "SELECT EXISTS(SELECT 1 FROM pg_class WHERE relname = 'schema_version'
         AND relnamespace = current_schema()::regnamespace)";
@@ -31,12 +29,17 @@ async fn is_used(tx: &Tx<'_>) -> Result<bool, DbError> {
 }
 
 /// The steps, in order.
-pub async fn status(client: &Client) -> Result<Vec<Step>, DbError> {
+pub async fn status(client: &Conn) -> Result<Vec<Step>, DbError> {
     Ok(steps(version(client).await?))
 }
 
+/// Whether no step is missing.
+pub async fn is_current(client: &Conn) -> Result<bool, DbError> {
+    Ok(version(client).await? == STEPS.len())
+}
+
 /// Takes every step that is missing; returns their names.
-pub async fn up(client: &mut Client) -> Result<Vec<&'static str>, DbError> {
+pub async fn up(client: &mut Conn) -> Result<Vec<&'static str>, DbError> {
     let mut taken = Vec::new();
     if version(client).await? == STEPS.len() {
         return Ok(taken);
@@ -67,7 +70,7 @@ pub async fn up(client: &mut Client) -> Result<Vec<&'static str>, DbError> {
 }
 
 /// Takes the last `steps` steps back; returns their names.
-pub async fn down(client: &mut Client, steps: usize) -> Result<Vec<&'static str>, DbError> {
+pub async fn down(client: &mut Conn, steps: usize) -> Result<Vec<&'static str>, DbError> {
     let tx = locked(client).await?;
     let have = version(&tx).await?;
     let mut taken = Vec::new();
@@ -80,7 +83,7 @@ pub async fn down(client: &mut Client, steps: usize) -> Result<Vec<&'static str>
     Ok(taken)
 }
 
-async fn locked(client: &mut Client) -> Result<Tx<'_>, DbError> {
+async fn locked(client: &mut Conn) -> Result<Tx<'_>, DbError> {
     let tx = client.transaction().await?;
     tx.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     Ok(tx)

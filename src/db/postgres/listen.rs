@@ -17,6 +17,9 @@ pub(crate) const LOGGED: &str = "feedmill_log";
 /// How long to wait before a lost connection is tried again.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// How long the server may take to answer before another connection is made.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Listens until told to stop.
 pub(super) async fn listen(
     config: Config,
@@ -46,7 +49,9 @@ async fn attend(
     tls: &Connector,
     heard: &(impl Fn(&str) + Sync),
 ) -> Result<(), Error> {
-    let (client, mut connection) = config.connect(tls.clone()).await?;
+    let connecting = tokio::time::timeout(ANSWER_TIMEOUT, config.connect(tls.clone()));
+    let Ok(connected) = connecting.await else { return Ok(()) };
+    let (client, mut connection) = connected?;
     let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
     let register = async {
         client.batch_execute(&format!("LISTEN {WORK}; LISTEN {LOGGED}")).await?;

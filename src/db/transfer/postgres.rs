@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::pin::pin;
 
-use deadpool_postgres::Client;
+use deadpool_postgres::GenericClient as _;
 use futures_util::TryStreamExt;
 use tokio::runtime::Handle;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use super::values::size;
 use super::{BYTES, Counters, LEASE, NOTE, Note, ROWS, Row, Side, Table, Value, quoted};
 use crate::db::postgres::{Tx, first, rows, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{Conn, DbError, PgDb, Session};
 
 /// All sequences with the table that they count for; the one without is that of leases.
 const SEQUENCES: &str = "SELECT coalesce(t.relname::text, 'lease'), s.oid::bigint,
@@ -27,7 +27,7 @@ const SEQUENCES: &str = "SELECT coalesce(t.relname::text, 'lease'), s.oid::bigin
 /// A connection of its own.
 pub struct PgSide {
     db: PgDb,
-    client: Client,
+    client: Conn,
     runtime: Handle,
     types: HashMap<String, Vec<Type>>,
 }
@@ -35,9 +35,7 @@ pub struct PgSide {
 impl PgSide {
     /// Takes a connection. Must be called within a runtime, and used outside of its threads.
     pub async fn open(db: &PgDb) -> Result<Self, DbError> {
-        let client = db.client().await?;
-        // Writing on the other side may take its time.
-        client.batch_execute("SET idle_in_transaction_session_timeout = 0").await?;
+        let client = db.maintenance().await?;
         let (db, runtime) = (db.clone(), Handle::current());
         Ok(Self { db, client, runtime, types: HashMap::new() })
     }
@@ -48,7 +46,9 @@ impl PgSide {
             return Ok(known.clone());
         }
         let sql = format!("SELECT {} FROM {}", table.listed(), quoted(&table.name));
-        let statement = self.runtime.block_on(self.client.prepare(&sql))?;
+        let client = &self.client;
+        let prepared = async { client.limit().apply(client.raw()?.prepare(&sql)).await };
+        let statement = self.runtime.block_on(prepared)?;
         let types: Vec<_> =
             statement.columns().iter().map(|column| column.type_().clone()).collect();
         self.types.insert(table.name.clone(), types.clone());
@@ -81,7 +81,7 @@ impl Side for PgSide {
                 names.join(", ")
             );
         }
-        Ok(self.runtime.block_on(self.client.batch_execute(&begin))?)
+        self.runtime.block_on(self.client.batch_execute(&begin))
     }
 
     fn count(&mut self, table: &Table) -> Result<u64, DbError> {
@@ -101,9 +101,10 @@ impl Side for PgSide {
         let sql =
             format!("SELECT {listed} FROM {name} WHERE {own}{further} ORDER BY {key} LIMIT {ROWS}");
         let client = &self.client;
-        self.runtime.block_on(async {
-            let select = client.prepare_cached(&sql).await?;
-            let mut found = pin!(client.query_raw(&select, after).await?);
+        let read = async {
+            let raw = client.raw()?;
+            let select = raw.prepare_cached(&sql).await?;
+            let mut found = pin!(raw.query_raw(&select, after).await?);
             let (mut rows, mut taken) = (Vec::new(), 0);
             // What was not read of a page is thrown away, and asked for again with the next.
             while taken < BYTES
@@ -114,8 +115,9 @@ impl Side for PgSide {
                 taken += size(&values);
                 rows.push(values);
             }
-            Ok(rows)
-        })
+            Ok::<_, DbError>(rows)
+        };
+        self.runtime.block_on(client.limit().apply(read))
     }
 
     fn counters(&mut self) -> Result<Counters, DbError> {
@@ -137,7 +139,7 @@ impl Side for PgSide {
     fn clear(&mut self, tables: &[Table]) -> Result<(), DbError> {
         let names = tables.iter().map(|table| quoted(&table.name)).collect::<Vec<_>>().join(", ");
         let sql = format!("TRUNCATE {names} RESTART IDENTITY");
-        Ok(self.runtime.block_on(self.client.batch_execute(&sql))?)
+        self.runtime.block_on(self.client.batch_execute(&sql))
     }
 
     fn write(&mut self, table: &Table, rows: &[Row], note: &Note) -> Result<(), DbError> {
@@ -146,11 +148,15 @@ impl Side for PgSide {
         let (client, note) = (&mut self.client, note.to_text()?);
         self.runtime.block_on(async {
             let tx = client.transaction().await?;
-            let mut lines = pin!(BinaryCopyInWriter::new(tx.copy_in(&sql).await?, &types));
-            for row in rows {
-                lines.as_mut().write_raw(row).await?;
-            }
-            lines.finish().await?;
+            let copied = async {
+                let mut lines =
+                    pin!(BinaryCopyInWriter::new(tx.raw()?.copy_in(&sql).await?, &types));
+                for row in rows {
+                    lines.as_mut().write_raw(row).await?;
+                }
+                Ok::<_, DbError>(lines.finish().await?)
+            };
+            tx.limit().apply(copied).await?;
             run(
                 &tx,
                 "INSERT INTO meta VALUES($1, $2)
@@ -158,7 +164,7 @@ impl Side for PgSide {
                 &[&NOTE, &note],
             )
             .await?;
-            Ok(tx.commit().await?)
+            tx.commit().await
         })
     }
 
@@ -210,7 +216,7 @@ async fn set_sequences(tx: &Tx<'_>, tables: &[Table], counters: &Counters) -> Re
 }
 
 /// What is noted about a transfer into this database.
-pub(super) async fn note_in(client: &Client) -> Result<Option<String>, DbError> {
+pub(super) async fn note_in(client: &Conn) -> Result<Option<String>, DbError> {
     let found = first(client, "SELECT value FROM meta WHERE key = $1", &[&NOTE]).await?;
     Ok(found.map(|row| row.try_get(0)).transpose()?)
 }

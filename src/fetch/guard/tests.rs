@@ -145,6 +145,20 @@ fn the_operator_may_list_hosts_and_ports() {
 }
 
 #[tokio::test]
+async fn an_override_is_for_its_own_port() {
+    let resolve = vec!["*.newsroom.test=127.0.0.1:8099".parse().unwrap()];
+    let guard = Guard::new(&Fetch { resolve: resolve.clone(), ..Fetch::default() });
+    let check = |guard: &Guard, url: &str| guard.check_url(&Url::parse(url).unwrap()).is_ok();
+    assert!(check(&guard, "http://a.newsroom.test/") && check(&guard, "https://a.newsroom.test/"));
+    assert!(check(&guard, "http://a.newsroom.test:8099/"));
+    assert!(!check(&guard, "http://a.newsroom.test:8050/"), "nobody allowed that one");
+    assert!(guard.check_proxy("http://a.newsroom.test:3128").is_err());
+    let networks = vec!["127.0.0.0/8".parse().unwrap()];
+    let open = Guard::new(&Fetch { resolve, allow_networks: networks, ..Fetch::default() });
+    assert!(check(&open, "http://a.newsroom.test:8050/"));
+}
+
+#[tokio::test]
 async fn an_override_answers_before_any_resolver() {
     let resolve = ["*.newsroom.test=127.0.0.1:8099", "*.newsroom.test=127.0.0.1:8098"];
     let resolve = resolve.map(|entry| entry.parse().unwrap()).into();

@@ -112,22 +112,52 @@ fn levels_are_those_that_somebody_can_be_woken_by() {
     }
 }
 
-#[test]
-fn what_is_slow_or_for_good_is_told_louder() {
-    let mut slow = polled(0, 0);
-    slow.fetches.push(FetchRecord {
+fn fetched(status: u16, elapsed_ms: u64) -> FetchRecord {
+    FetchRecord {
         id: new_uuid(NOW),
         task: None,
         at: NOW,
         url: URL.into(),
-        status: Some(200),
+        status: Some(status),
         code: Code::Ok,
         bytes: 0,
-        elapsed_ms: SLOW + 1,
+        elapsed_ms,
         content_type: None,
         body_sha256: None,
         raw: None,
-    });
+    }
+}
+
+#[test]
+fn a_long_pause_of_a_host_is_told_with_its_end_and_its_cause() {
+    let paused = |advice| {
+        let mut outcome = Outcome::new(Code::RateLimited, Next::Again { at: NOW }, "as asked");
+        outcome.fetches.push(fetched(503, 10));
+        outcome.host = advice;
+        let told = lines(&outcome, Kind::Article, Messages::Feedmill);
+        told.into_iter().find(|line| line["message"] == "host paused")
+    };
+    let until = NOW.after(Duration::from_hours(24));
+    for (advice, level) in [
+        (HostAdvice::Pause { until }, "WARN"),
+        (HostAdvice::SlowDown { until: Some(until) }, "WARN"),
+        (HostAdvice::Wait { until }, "INFO"),
+    ] {
+        let line = paused(advice).unwrap();
+        assert_eq!((&line["level"], &line["host"]), (&level.into(), &"a.example".into()));
+        assert_eq!((&line["until"], &line["url"]), (&until.to_string().into(), &URL.into()));
+        assert_eq!((&line["http_status"], &line["reason"]), (&503.into(), &"as asked".into()));
+    }
+    let short = NOW.after(Duration::from_mins(5));
+    for advice in [HostAdvice::Fine, HostAdvice::Pause { until: short }] {
+        assert_eq!(paused(advice), None);
+    }
+}
+
+#[test]
+fn what_is_slow_or_for_good_is_told_louder() {
+    let mut slow = polled(0, 0);
+    slow.fetches.push(fetched(200, SLOW + 1));
     slow.events = NewEvent::given_up(&lease(Kind::Feed).task, Code::Gone, "410");
     let told = lines(&slow, Kind::Feed, Messages::Feedmill);
     let told: Vec<_> = told

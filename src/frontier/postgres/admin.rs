@@ -9,14 +9,14 @@ use super::rows::{
 };
 use crate::db::postgres::{Tx, first, rows, run};
 use crate::db::statement::{Dialect, given};
-use crate::db::{DbError, PgDb};
+use crate::db::{DbError, PgDb, whole_rows};
 use crate::frontier::listing;
 use crate::frontier::rulings::looked_at;
 use crate::frontier::{
     Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
     queue_key,
 };
-use crate::model::{Code, Kind, Lane, State, Status, Task, Ts};
+use crate::model::{Code, Kind, Lane, State, Status, Task, TaskId, Ts};
 
 /// Tasks by filter, in its order.
 pub(super) async fn list(db: &PgDb, filter: &TaskFilter) -> Result<Vec<Task>, DbError> {
@@ -25,7 +25,7 @@ pub(super) async fn list(db: &PgDb, filter: &TaskFilter) -> Result<Vec<Task>, Db
     let sql = format!("SELECT {TASK_COLUMNS} FROM task t {TASK_JOINS} WHERE {sql} {tail}");
     let client = db.client().await?;
     let found = rows(&client, &sql, &given(&terms.values)).await?;
-    found.iter().map(|row| read_task(row, 0)).collect()
+    whole_rows("task", found.iter().map(|row| read_task(row, 0)))
 }
 
 /// How many tasks a filter lets through.
@@ -194,6 +194,10 @@ pub(super) async fn set_host(
     let mut client = db.client().await?;
     let tx = client.transaction().await?;
     lock(&tx, &[*queue]).await?;
+    if patch.forget {
+        run(&tx, "UPDATE host SET learned_ms = 0 WHERE queue_id = $1", &[queue]).await?;
+        end_pause(db, &tx, *queue, rules).await?;
+    }
     if let Some(delay) = patch.delay {
         let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX).min(i64::MAX / 2);
         // The pause that is under way is lengthened as well.
@@ -213,17 +217,28 @@ pub(super) async fn set_host(
         renew_tops(&tx, &[*queue]).await?;
     }
     if let Some(until) = patch.blocked_until {
-        block(db, &tx, *queue, until, rules).await?;
+        block(db, &tx, *queue, (until, patch.blocked_by), rules).await?;
     }
     tx.commit().await?;
     Ok(())
+}
+
+/// Ends the pause that a response asked for.
+async fn end_pause(db: &PgDb, tx: &Tx<'_>, queue: i64, rules: &Rules) -> Result<(), DbError> {
+    let now = now(db, tx).await?;
+    let sql = format!("SELECT {PACE_COLUMNS} FROM host WHERE id = $1");
+    let Some(row) = first(tx, &sql, &[&queue]).await? else { return Ok(()) };
+    match read_pace(&row, 0)?.is_asked_to_wait(now) {
+        true => block(db, tx, queue, (now, None), rules).await,
+        false => Ok(()),
+    }
 }
 
 async fn block(
     db: &PgDb,
     tx: &Tx<'_>,
     queue: i64,
-    until: Ts,
+    (until, by): (Ts, Option<TaskId>),
     rules: &Rules,
 ) -> Result<(), DbError> {
     let now = now(db, tx).await?;
@@ -234,10 +249,10 @@ async fn block(
     let next = until.max(now.after(read_pace(&row, 0)?.pause(rules.delay.get())));
     run(
         tx,
-        "UPDATE host SET blocked_until = $2,
+        "UPDATE host SET blocked_until = $2, blocked_by = $4,
            next_at = CASE WHEN lease_id IS NULL THEN $3 ELSE greatest(next_at, $2) END
          WHERE queue_id = $1",
-        &[&queue, &until.ms(), &next.ms()],
+        &[&queue, &until.ms(), &next.ms(), &by.map(|task| task.0)],
     )
     .await?;
     Ok(())

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::rows::{fit_slots, lock, now, queue_ids, renew_tops};
+use super::rows::{fit_slots, lock, now, queue_ids_on, renew_tops};
 use crate::db::postgres::{first, rows, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{Conn, DbError, PgDb, Session as _};
 use crate::frontier::Rules;
 use crate::frontier::adopt::{Adopted, NOTE, forget, is_settled, merge, queue_for, take_along};
 
@@ -28,8 +28,8 @@ pub(super) async fn adopt(db: &PgDb, rules: &Rules) -> Result<u64, DbError> {
     if before.as_ref() == Some(&wanted) {
         return Ok(0);
     }
-    let moves = moves(db, rules).await?;
-    let mut client = db.client().await?;
+    let mut client = db.maintenance().await?;
+    let moves = moves(db, &mut client, rules).await?;
     let tx = client.transaction().await?;
     let now = now(db, &tx).await?;
     if let Some(old) = before.and_then(|before| before.other_concurrency(rules)) {
@@ -87,18 +87,17 @@ impl Moves {
     }
 }
 
-async fn moves(db: &PgDb, rules: &Rules) -> Result<Moves, DbError> {
-    let client = db.client().await?;
+async fn moves(db: &PgDb, client: &mut Conn, rules: &Rules) -> Result<Moves, DbError> {
     let sql = "SELECT id, name, (SELECT url FROM task WHERE host_id = host.id LIMIT 1)
         FROM host WHERE slot = 0";
     let mut moves = Moves::default();
-    for row in rows(&client, sql, &[]).await? {
+    for row in rows(client, sql, &[]).await? {
         let (queue, name): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
         if is_settled(&name, row.try_get(2)?, rules) {
             continue;
         }
         let mut wanted: Vec<(Option<i64>, String)> = Vec::new();
-        for row in rows(&client, "SELECT id, url FROM task WHERE host_id = $1", &[&queue]).await? {
+        for row in rows(client, "SELECT id, url FROM task WHERE host_id = $1", &[&queue]).await? {
             wanted.push((Some(row.try_get(0)?), queue_for(row.try_get(1)?, rules)));
         }
         if wanted.is_empty() {
@@ -107,13 +106,13 @@ async fn moves(db: &PgDb, rules: &Rules) -> Result<Moves, DbError> {
         }
         wanted.retain(|(_, key)| *key != name);
         let names = wanted.iter().map(|(_, key)| key.as_str()).collect();
-        let ids = queue_ids(db, names, rules).await?;
+        let ids = queue_ids_on(db, client, names, rules).await?;
         for (task, key) in &wanted {
             let Some(into) = ids.get(key) else { continue };
             moves.tasks.extend(task.map(|task| (task, *into)));
             moves.pairs.insert((queue, *into));
         }
-        for row in rows(&client, "SELECT origin FROM robots WHERE host = $1", &[&name]).await? {
+        for row in rows(client, "SELECT origin FROM robots WHERE host = $1", &[&name]).await? {
             let origin: String = row.try_get(0)?;
             let host = queue_for(&origin, rules);
             moves.origins.push((origin, host));

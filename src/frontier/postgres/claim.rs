@@ -7,7 +7,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use deadpool_postgres::Client;
 use feedmill_formats::url as web;
 use tokio_postgres::Row;
 
@@ -18,7 +17,10 @@ use super::rows::{
 use super::strikes::end_expired;
 use super::{Obituary, Wanted};
 use crate::db::postgres::{Tx, column, first, rows, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{Conn, DbError, PgDb, whole, whole_rows};
+use crate::frontier::fairness::{
+    Avoid, AvoidSites, FlowKey, NO_SOURCE, Pass, WorkerShares, site_number,
+};
 use crate::frontier::{Pace, Rules, rulings};
 use crate::model::{
     Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, Task, TaskId, Ts, UrlHash, Validators,
@@ -49,6 +51,10 @@ pub(super) struct Slot {
     pub(super) pace: Pace,
     concurrency: u32,
     name: String,
+    /// The number of its site, 0 while it is not known.
+    site: i64,
+    /// The source of its first task when it was last looked at, 0 while it is not known.
+    owner: i64,
     /// When it may be used again; the end of its lease while it has one.
     pub(super) next_at: Ts,
 }
@@ -57,7 +63,7 @@ pub(super) struct Slot {
 fn slot_columns() -> String {
     format!(
         "id, queue_id, top_poll, top_page, top_media, last_lane, lease_task, concurrency, \
-         name, next_at, {PACE_COLUMNS}"
+         name, next_at, site, owner, {PACE_COLUMNS}"
     )
 }
 
@@ -71,7 +77,9 @@ fn read_slot(row: &Row) -> Result<Slot, DbError> {
         concurrency: narrow("concurrency", row, 7)?,
         name: row.try_get(8)?,
         next_at: Ts::from_ms(int(row, 9)?),
-        pace: read_pace(row, 10)?,
+        site: int(row, 10)?,
+        owner: int(row, 11)?,
+        pace: read_pace(row, 12)?,
     })
 }
 
@@ -87,12 +95,15 @@ pub(super) async fn load_slots(
 }
 
 /// Hands out at most `n` tasks of these lanes: first `fair` ones of the hosts that wait longest,
-/// whatever their priority; then highest priority first, longest waiting host first.
+/// whatever their priority, and polls as far as workers are reserved for them; then highest priority
+/// first, longest waiting host first. Sources and sites that hold less than their share come before
+/// all others.
 pub(super) async fn claim(
     db: &PgDb,
     Wanted { n, fair, expired }: Wanted,
     lanes: &[Lane],
     rules: &Rules,
+    mut shares: WorkerShares,
     obituary: Obituary,
 ) -> Result<Vec<Lease>, DbError> {
     let mut client = db.client().await?;
@@ -106,25 +117,52 @@ pub(super) async fn claim(
         promote(&mut client, now).await?;
     }
     let mut leases = Vec::new();
-    // A round serves each queue once; queues with several slots may have more to give.
-    for at in 0..ROUNDS {
-        let fair = if at == 0 { fair } else { 0 };
-        match round(&mut client, n - leases.len(), fair, lanes, now, rules).await {
-            Ok((served, more)) => {
-                leases.extend(served);
-                if !more || leases.len() >= n {
-                    break;
+    let has_reserve = lanes.contains(&Lane::Poll) && lanes.len() > 1;
+    let mut first = First { fair, polls: if has_reserve { shares.polls_first(n) } else { 0 } };
+    for pass in Pass::ALL {
+        // A round serves each queue once; queues with several slots may have more to give, and where
+        // somebody got its share it is the turn of others.
+        for _ in 0..ROUNDS {
+            let terms = Terms { lanes, now, rules, pass };
+            let room = n - leases.len();
+            match round(&mut client, room, std::mem::take(&mut first), terms, &mut shares).await {
+                Ok((served, more)) => {
+                    leases.extend(served);
+                    if !more || leases.len() >= n {
+                        break;
+                    }
+                }
+                Err(error) if leases.is_empty() => return Err(error),
+                // Earlier rounds are true already: whoever asked has to hear of them.
+                Err(error) => {
+                    tracing::debug!(%error, "a claim ends early");
+                    return Ok(leases);
                 }
             }
-            Err(error) if leases.is_empty() => return Err(error),
-            // Earlier rounds are true already: whoever asked has to hear of them.
-            Err(error) => {
-                tracing::debug!(%error, "a claim ends early");
-                break;
-            }
+        }
+        if leases.len() >= n || shares.avoid(Pass::Share).is_empty() {
+            break;
         }
     }
     Ok(leases)
+}
+
+/// Leases of the first round that do not follow priorities.
+#[derive(Clone, Copy, Debug, Default)]
+struct First {
+    /// For those who wait longest.
+    fair: usize,
+    /// For polls.
+    polls: usize,
+}
+
+/// What all steps of a round go by.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    lanes: &'a [Lane],
+    now: Ts,
+    rules: &'a Rules,
+    pass: Pass,
 }
 
 /// Hands out one task, when it is due and a slot of its host is free.
@@ -146,28 +184,30 @@ pub(super) async fn claim_task(
     let Some(place) = places(&tx, &[task.0]).await?.remove(&task.0) else { return Ok(None) };
     lock(&tx, &[place.queue]).await?;
     let free = "queue_id = ANY($1::bigint[]) AND lease_id IS NULL AND next_at <= $2";
-    let mut slots = load_slots(&tx, free, &[place.queue], now).await?;
+    let mut slots = load_slots(&tx, free, &[place.queue], rules.ready_by(now)).await?;
     slots.truncate(1);
-    let leases = serve(&tx, slots, &[place.lane], Some(task), now, rules).await?;
+    let terms = Terms { lanes: &[place.lane], now, rules, pass: Pass::Rest };
+    let mut shares = WorkerShares::unlimited();
+    let (leases, _) = serve(&tx, slots, Some(task), terms, &mut shares).await?;
     tx.commit().await?;
     Ok(leases.into_iter().next())
 }
 
 /// Serves each queue once; whether there may be more.
 async fn round(
-    client: &mut Client,
+    client: &mut Conn,
     n: usize,
-    fair: usize,
-    lanes: &[Lane],
-    now: Ts,
-    rules: &Rules,
+    first: First,
+    terms: Terms<'_>,
+    shares: &mut WorkerShares,
 ) -> Result<(Vec<Lease>, bool), DbError> {
     let tx = client.transaction().await?;
-    let slots = due_slots(&tx, n, fair, lanes, now).await?;
-    let more = slots.iter().any(|slot| slot.concurrency > 1);
-    let leases = serve(&tx, slots, lanes, None, now, rules).await?;
+    let avoid = shares.avoid(terms.pass);
+    let slots = due_slots(&tx, n, first, terms, &avoid).await?;
+    let is_shared = slots.iter().any(|slot| slot.concurrency > 1);
+    let (leases, refused) = serve(&tx, slots, None, terms, shares).await?;
     tx.commit().await?;
-    Ok((leases, more))
+    Ok((leases, is_shared || refused))
 }
 
 /// Due slots with something to serve, one of a queue. The heads of their queues are locked, and no
@@ -175,18 +215,27 @@ async fn round(
 async fn due_slots(
     tx: &Tx<'_>,
     n: usize,
-    fair: usize,
-    lanes: &[Lane],
-    now: Ts,
+    first: First,
+    Terms { lanes, now, .. }: Terms<'_>,
+    avoid: &Avoid,
 ) -> Result<Vec<Slot>, DbError> {
     let limit = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let due = |lock: &str| {
+    let (others, sites) = match &avoid.sites {
+        _ if avoid.is_empty() => ("", &Vec::new()),
+        AvoidSites::These(sites) => {
+            ("AND s.site <> ALL($3::bigint[]) AND s.owner <> ALL($4::bigint[])", sites)
+        }
+        AvoidSites::AllBut(sites) => {
+            ("AND s.site = ANY($3::bigint[]) AND s.owner <> ALL($4::bigint[])", sites)
+        }
+    };
+    let due = |lanes: &[Lane], lock: &str| {
         let of_lane = |lane: &Lane| {
             let top = top_column(*lane);
             // Of a head that somebody changed meanwhile, what is said of `q` is looked at again.
             format!(
                 "SELECT * FROM (SELECT s.id, s.next_at FROM host s JOIN host q ON q.id = s.queue_id
-                   WHERE s.{top} = p.prio AND s.next_at <= $2 AND s.lease_id IS NULL
+                   WHERE s.{top} = p.prio AND s.next_at <= $2 AND s.lease_id IS NULL {others}
                      AND (q.id <> s.id OR q.next_at <= $2 AND q.lease_id IS NULL)
                    ORDER BY s.next_at LIMIT $1 {lock}) {top}"
             )
@@ -199,17 +248,26 @@ async fn due_slots(
     };
     const LOCK: &str = "FOR NO KEY UPDATE OF q SKIP LOCKED";
     let mut found = Vec::new();
-    if fair > 0 {
+    let now_ms = now.ms();
+    let find = async |sql: String, n: usize| match avoid.is_empty() {
+        true => rows(tx, &sql, &[&limit(n), &now_ms]).await,
+        false => rows(tx, &sql, &[&limit(n), &now_ms, sites, &avoid.sources]).await,
+    };
+    if first.fair > 0 {
         let sql = format!(
             "SELECT s.id FROM host s JOIN host q ON q.id = s.queue_id
              WHERE s.id IN (SELECT d.id FROM {} ORDER BY d.next_at, d.id LIMIT $1)
              ORDER BY s.next_at, s.id {LOCK}",
-            due("")
+            due(lanes, "")
         );
-        found.extend(rows(tx, &sql, &[&limit(fair), &now.ms()]).await?);
+        found.extend(find(sql, first.fair).await?);
     }
-    let sql = format!("SELECT d.id FROM {} LIMIT $1", due(LOCK));
-    found.extend(rows(tx, &sql, &[&limit(n), &now.ms()]).await?);
+    if first.polls > 0 {
+        let sql = format!("SELECT d.id FROM {} LIMIT $1", due(&[Lane::Poll], LOCK));
+        found.extend(find(sql, first.polls).await?);
+    }
+    let sql = format!("SELECT d.id FROM {} LIMIT $1", due(lanes, LOCK));
+    found.extend(find(sql, n).await?);
     let ids: Vec<i64> = found.iter().map(|row| int(row, 0)).collect::<Result<_, _>>()?;
     // Under the locks they are what they are.
     let still_due = "id = ANY($1::bigint[]) AND lease_id IS NULL AND next_at <= $2";
@@ -225,28 +283,74 @@ struct Chosen {
     slot: Slot,
     lane: Lane,
     task: Task,
+    /// The source of the task that is first in the queue, also when its robots.txt is served instead.
+    owner: i64,
     source: Option<Arc<Source>>,
     validators: Validators,
     validators_for: Option<String>,
     robots: Option<RobotsRef>,
 }
 
+/// Leases the first tasks of slots, as far as shares allow; and whether some were refused that the next
+/// round will pass over.
 async fn serve(
     tx: &Tx<'_>,
     slots: Vec<Slot>,
-    asked: &[Lane],
     only: Option<TaskId>,
-    now: Ts,
-    rules: &Rules,
-) -> Result<Vec<Lease>, DbError> {
+    Terms { lanes, now, rules, pass }: Terms<'_>,
+    shares: &mut WorkerShares,
+) -> Result<(Vec<Lease>, bool), DbError> {
     if slots.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), false));
     }
-    let mut chosen = heads(tx, slots, asked, only).await?;
+    let chosen = heads(tx, slots, lanes, only).await?;
+    let (mut chosen, refused): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|at| {
+        let is_allowed = shares.allows(at.key(), pass).is_ok();
+        if is_allowed {
+            shares.take(at.key(), at.lane == Lane::Poll);
+        }
+        is_allowed
+    });
+    let noted = note_owners(tx, &refused).await?;
     let mut busy = Vec::new();
     robots_first(tx, &mut chosen, &mut busy, now, rules).await?;
     put_off(tx, &busy, now, rules).await?;
-    lease(tx, chosen, now, rules).await
+    let more = !refused.is_empty() && (noted || !chosen.is_empty());
+    Ok((lease(tx, chosen, now, rules).await?, more))
+}
+
+/// Notes what was not known of slots that were refused, so that the next query passes them over.
+async fn note_owners(tx: &Tx<'_>, refused: &[Chosen]) -> Result<bool, DbError> {
+    let is_new = |at: &&Chosen| (at.slot.site, at.slot.owner) != (at.key().site, at.key().source);
+    let new: Vec<(i64, FlowKey)> =
+        refused.iter().filter(is_new).map(|at| (at.slot.id, at.key())).collect();
+    if new.is_empty() {
+        return Ok(false);
+    }
+    run(
+        tx,
+        "UPDATE host h SET site = w.site, owner = w.owner
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(id, site, owner)
+         WHERE h.id = w.id",
+        &[
+            &column(&new, |(id, _)| *id),
+            &column(&new, |(_, key)| key.site),
+            &column(&new, |(_, key)| key.source),
+        ],
+    )
+    .await?;
+    Ok(true)
+}
+
+impl Chosen {
+    /// What the workers are shared out by.
+    fn key(&self) -> FlowKey {
+        let site = match self.slot.site {
+            0 => site_number(&self.slot.name),
+            site => site,
+        };
+        FlowKey { source: self.owner, site }
+    }
 }
 
 /// The task at the head of each slot's lane: the first that no other slot is serving.
@@ -293,11 +397,24 @@ async fn heads(
         tasks.insert(int(row, 30)?, row);
     }
     let (mut chosen, mut empty) = (Vec::with_capacity(found.len()), Vec::new());
+    let mut damaged = Vec::new();
     for (slot, lane) in wanted {
-        match tasks.get(&slot.id) {
-            Some(row) => chosen.push(choose(slot, lane, row)?),
-            None => empty.push(slot.queue),
+        let Some(row) = tasks.get(&slot.id) else {
+            empty.push(slot.queue);
+            continue;
+        };
+        let queue = slot.queue;
+        match whole("task", choose(slot, lane, row))? {
+            Some(head) => chosen.push(head),
+            None => {
+                damaged.push(int(row, 0)?);
+                empty.push(queue);
+            }
         }
+    }
+    if !damaged.is_empty() {
+        // Left aside, so that the others of their hosts are served; `doctor` lists them.
+        run(tx, "DELETE FROM queue WHERE task_id = ANY($1::bigint[])", &[&damaged]).await?;
     }
     // A top promised a task that is not there: put it right instead of spinning on it.
     renew_tops(tx, &empty).await?;
@@ -305,10 +422,12 @@ async fn heads(
 }
 
 fn choose(slot: Slot, lane: Lane, row: &Row) -> Result<Chosen, DbError> {
+    let task = read_task(row, 0)?;
     Ok(Chosen {
         slot,
         lane,
-        task: read_task(row, 0)?,
+        owner: task.source.map_or(NO_SOURCE, |source| source.0),
+        task,
         validators: Validators { etag: row.try_get(20)?, last_modified: row.try_get(21)? },
         validators_for: row.try_get(22)?,
         source: read_source(row, 23)?.map(Arc::new),
@@ -458,9 +577,9 @@ async fn lease(
     let found = rows(
         tx,
         "UPDATE host h SET next_at = $4, lease_id = nextval('lease_id'), lease_task = w.task,
-           last_lane = w.lane, rate_ms = w.rate_ms
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bigint[])
-           AS w(id, task, lane, rate_ms)
+           last_lane = w.lane, rate_ms = w.rate_ms, site = w.site, owner = w.owner
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+           AS w(id, task, lane, rate_ms, site, owner)
          WHERE h.id = w.id RETURNING h.id, h.lease_id",
         &[
             &column(&chosen, |at| at.slot.id),
@@ -468,6 +587,8 @@ async fn lease(
             &column(&chosen, |at| at.lane.number()),
             &until.ms(),
             &column(&chosen, |at| at.slot.pace.rate_ms),
+            &column(&chosen, |at| at.key().site),
+            &column(&chosen, |at| at.owner),
         ],
     )
     .await?;
@@ -503,7 +624,7 @@ struct Look {
     expired: bool,
 }
 
-async fn look(db: &PgDb, client: &Client, expired: bool) -> Result<Look, DbError> {
+async fn look(db: &PgDb, client: &Conn, expired: bool) -> Result<Look, DbError> {
     let sql = "SELECT n.now, EXISTS(SELECT 1 FROM delayed WHERE due <= n.now),
           $2 AND EXISTS(SELECT 1 FROM host WHERE lease_id IS NOT NULL AND next_at <= n.now)
         FROM (SELECT coalesce($1, feedmill_now()) AS now) n";
@@ -512,7 +633,7 @@ async fn look(db: &PgDb, client: &Client, expired: bool) -> Result<Look, DbError
 }
 
 /// Moves what is due from the waiting room into the queue, as far as nobody else is at it.
-async fn promote(client: &mut Client, now: Ts) -> Result<(), DbError> {
+async fn promote(client: &mut Conn, now: Ts) -> Result<(), DbError> {
     let tx = client.transaction().await?;
     // Which queues, then their locks, and only then the rows: the other way round, somebody who
     // holds a queue and wants a row could wait for us while we wait for the queue.
@@ -539,7 +660,7 @@ async fn promote(client: &mut Client, now: Ts) -> Result<(), DbError> {
         &[&now.ms(), &PROMOTE, &queues],
     )
     .await?;
-    let places: Vec<_> = found.iter().map(read_place).collect::<Result<_, _>>()?;
+    let places: Vec<_> = whole_rows("task", found.iter().map(read_place))?;
     enqueue(&tx, &places, now).await?;
     renew_tops(&tx, &queues).await?;
     tx.commit().await?;

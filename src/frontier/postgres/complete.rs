@@ -119,7 +119,7 @@ impl Leases {
                 let own = place.is_some_and(|place| place.queue == held.queue);
                 let advice = rulings::advice(done.advice, answered, own);
                 let pace = paces.get(&held.queue).copied().unwrap_or(held.pace);
-                let (pace, next) = pace.after(advice, now, rules.delay.get());
+                let (pace, next) = pace.after_task(done.task, advice, now, rules.delay.get());
                 paces.insert(held.queue, pace);
                 freed.push(Freed {
                     slot: held.slot,
@@ -168,6 +168,7 @@ async fn free(tx: &Tx<'_>, freed: &[Freed], now: Ts) -> Result<(), DbError> {
             &column(freed, |freed| freed.pace.blocked_until.ms()),
             &column(freed, |freed| freed.asked),
             &now.ms(),
+            &column(freed, |freed| freed.pace.blocked_by.map(|task| task.0)),
         ],
     )
     .await?;
@@ -183,13 +184,15 @@ async fn spread(tx: &Tx<'_>, paces: &BTreeMap<i64, Pace>) -> Result<(), DbError>
     run(
         tx,
         "UPDATE host h SET learned_ms = w.learned_ms, blocked_until = w.blocked_until,
-           next_at = greatest(h.next_at, w.blocked_until)
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS w(queue_id, learned_ms, blocked_until)
+           blocked_by = w.blocked_by, next_at = greatest(h.next_at, w.blocked_until)
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+           AS w(queue_id, learned_ms, blocked_until, blocked_by)
          WHERE h.queue_id = w.queue_id",
         &[
             &column(&paces, |(queue, _)| *queue),
             &column(&paces, |(_, pace)| pace.learned_ms),
             &column(&paces, |(_, pace)| pace.blocked_until.ms()),
+            &column(&paces, |(_, pace)| pace.blocked_by.map(|task| task.0)),
         ],
     )
     .await?;

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use crate::db::postgres::{Num, Tx, column, rows, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{Conn, DbError, PgDb, Session, whole_rows};
+use crate::frontier::fairness::site_number;
+use crate::frontier::rulings::priority;
 use crate::frontier::{Pace, Rules};
 use crate::model::{Code, Kind, Lane, Origin, Source, SourceId, Status, Task, TaskId, Ts, UrlHash};
 
@@ -28,7 +29,7 @@ pub(crate) const SOURCE_COLUMNS: &str =
     "s.id, s.uuid, s.spec, s.enabled_at, s.disable_reason, s.created_at, s.disabled_at";
 
 /// The store's time.
-pub(crate) async fn now<C: GenericClient>(db: &PgDb, client: &C) -> Result<Ts, DbError> {
+pub(crate) async fn now<C: Session>(db: &PgDb, client: &C) -> Result<Ts, DbError> {
     Ok(Ts::from_ms(db.now(client).await?))
 }
 
@@ -120,7 +121,8 @@ pub(crate) fn read_source(row: &Row, from: usize) -> Result<Option<Source>, DbEr
 }
 
 /// The columns that [`read_pace`] reads.
-pub(super) const PACE_COLUMNS: &str = "crawl_ms, rate_ms, learned_ms, blocked_until, slow_ms";
+pub(super) const PACE_COLUMNS: &str =
+    "crawl_ms, rate_ms, learned_ms, blocked_until, slow_ms, blocked_by";
 
 /// A pace, from the columns that start at `from`.
 pub(super) fn read_pace(row: &Row, from: usize) -> Result<Pace, DbError> {
@@ -130,6 +132,7 @@ pub(super) fn read_pace(row: &Row, from: usize) -> Result<Pace, DbError> {
         learned_ms: int(row, from + 2)?,
         blocked_until: Ts::from_ms(int(row, from + 3)?),
         slow_ms: int(row, from + 4)?,
+        blocked_by: maybe(row, from + 5)?.map(TaskId),
     })
 }
 
@@ -143,22 +146,32 @@ pub(crate) async fn queue_ids(
     if names.is_empty() {
         return Ok(HashMap::new());
     }
-    let mut client = db.client().await?;
-    let mut found = known_queues(&client, names.iter().copied().collect()).await?;
+    queue_ids_on(db, &mut db.client().await?, names, rules).await
+}
+
+/// The same for somebody who has a connection.
+pub(super) async fn queue_ids_on(
+    db: &PgDb,
+    client: &mut Conn,
+    names: BTreeSet<&str>,
+    rules: &Rules,
+) -> Result<HashMap<String, i64>, DbError> {
+    let mut found = known_queues(client, names.iter().copied().collect()).await?;
     let missing: Vec<&str> = names.into_iter().filter(|name| !found.contains_key(*name)).collect();
     if missing.is_empty() {
         return Ok(found);
     }
-    let now = now(db, &client).await?;
+    let now = now(db, client).await?;
     let tx = client.transaction().await?;
     let slots = i32::try_from(rules.concurrency.max(1)).unwrap_or(i32::MAX);
     run(
         &tx,
-        "INSERT INTO host(id, queue_id, name, concurrency, next_at, created_at)
-         SELECT n.id, n.id, n.name, $2::integer, $3::bigint, $3::bigint
-         FROM (SELECT nextval('host_id') AS id, name FROM unnest($1::text[]) AS n(name)) n
+        "INSERT INTO host(id, queue_id, name, concurrency, next_at, created_at, site)
+         SELECT n.id, n.id, n.name, $2::integer, $3::bigint, $3::bigint, n.site
+         FROM (SELECT nextval('host_id') AS id, name, site
+           FROM unnest($1::text[], $4::bigint[]) AS n(name, site)) n
          ON CONFLICT (name, slot) DO NOTHING",
-        &[&missing, &slots, &now.ms()],
+        &[&missing, &slots, &now.ms(), &column(&missing, |name| site_number(name))],
     )
     .await?;
     let made = known_queues(&tx, missing).await?;
@@ -168,7 +181,7 @@ pub(crate) async fn queue_ids(
     Ok(found)
 }
 
-async fn known_queues<C: GenericClient>(
+async fn known_queues<C: Session>(
     client: &C,
     names: Vec<&str>,
 ) -> Result<HashMap<String, i64>, DbError> {
@@ -182,9 +195,11 @@ pub(super) async fn fit_slots(tx: &Tx<'_>, queues: &[i64]) -> Result<(), DbError
     run(
         tx,
         "INSERT INTO host(queue_id, slot, name, concurrency, next_at, created_at, top_poll, top_page,
-           top_media, crawl_ms, rate_ms, learned_ms, slow_ms, blocked_until)
+           top_media, crawl_ms, rate_ms, learned_ms, slow_ms, blocked_until, blocked_by,
+           site, owner)
          SELECT h.id, n, h.name, h.concurrency, greatest(h.created_at, h.blocked_until), h.created_at,
-           h.top_poll, h.top_page, h.top_media, h.crawl_ms, h.rate_ms, h.learned_ms, h.slow_ms, h.blocked_until
+           h.top_poll, h.top_page, h.top_media, h.crawl_ms, h.rate_ms, h.learned_ms, h.slow_ms, h.blocked_until,
+           h.blocked_by, h.site, h.owner
          FROM host h CROSS JOIN generate_series(1, h.concurrency - 1) AS n
          WHERE h.id = ANY($1::bigint[]) AND h.slot = 0 ON CONFLICT (name, slot) DO NOTHING",
         &[&queues],
@@ -240,7 +255,7 @@ pub(crate) async fn places(tx: &Tx<'_>, tasks: &[i64]) -> Result<HashMap<i64, Pl
     let sql =
         "SELECT id, host_id, lane, prio, due, kind, status FROM task WHERE id = ANY($1::bigint[])";
     let found = rows(tx, sql, &[&tasks]).await?;
-    found.iter().map(|row| read_place(row).map(|place| (place.task, place))).collect()
+    whole_rows("task", found.iter().map(|row| read_place(row).map(|place| (place.task, place))))
 }
 
 /// A place, from its seven columns.
@@ -249,7 +264,7 @@ pub(super) fn read_place(row: &Row) -> Result<Place, DbError> {
         task: int(row, 0)?,
         queue: int(row, 1)?,
         lane: named("lane", row, 2, Lane::from_number)?,
-        prio: int(row, 3)?,
+        prio: named("priority", row, 3, priority)?,
         due: int(row, 4)?,
         kind: named("kind", row, 5, Kind::from_number)?,
         status: named("status", row, 6, Status::from_number)?,
@@ -339,7 +354,7 @@ pub(crate) async fn renew_tops(tx: &Tx<'_>, queues: &[i64]) -> Result<u64, DbErr
 
 /// The safety net: a slot whose tops do not match its queue would starve or spin.
 pub(super) async fn repair(db: &PgDb) -> Result<u64, DbError> {
-    let mut client = db.client().await?;
+    let mut client = db.maintenance().await?;
     let sql = format!(
         "SELECT DISTINCT h.queue_id FROM host h JOIN ({}) t ON t.id = h.id
          WHERE (h.top_poll, h.top_page, h.top_media) IS DISTINCT FROM (t.poll, t.page, t.media)",

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::rows::{Place, dequeue, enqueue, int, lock, maybe, now, read_place, renew_tops};
 use crate::db::postgres::{Tx, column, first, rows, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{Conn, DbError, PgDb};
 use crate::frontier::Candidate;
 use crate::frontier::rulings::CHANNEL;
 use crate::model::{Lane, SourceId, Status, Ts};
@@ -135,8 +135,11 @@ const REVIVED: &str = "SELECT id FROM task WHERE source_id = $1 AND status = 2
     WHERE c.source_id = $1 AND c.kind IN (2, 3, 4) AND o.status = 3 AND o.source_id IS NULL";
 
 /// Takes those up again, in a transaction of its own; whether a channel was among them.
-pub(crate) async fn revive(db: &PgDb, source: SourceId) -> Result<bool, DbError> {
-    let mut client = db.client().await?;
+pub(crate) async fn revive(
+    db: &PgDb,
+    client: &mut Conn,
+    source: SourceId,
+) -> Result<bool, DbError> {
     let tx = client.transaction().await?;
     keep(&tx).await?;
     let sql = format!(

@@ -3,8 +3,6 @@
 
 use std::collections::HashMap;
 
-use deadpool_postgres::Client;
-
 use super::Obituary;
 use super::claim::{Slot, load_slots};
 use super::rows::{
@@ -12,14 +10,14 @@ use super::rows::{
     read_task, renew_tops,
 };
 use crate::db::postgres::{Tx, column, rows, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{Conn, DbError, PgDb, whole_rows};
 use crate::frontier::Rules;
 use crate::frontier::rulings::{POISONED, Strike};
 use crate::model::{Code, HostAdvice, Kind, Status, Ts};
 
 /// Ends the leases that ran out, as far as nobody else is at their queues.
 pub(super) async fn end_expired(
-    client: &mut Client,
+    client: &mut Conn,
     now: Ts,
     rules: &Rules,
     obituary: Obituary,
@@ -41,7 +39,7 @@ pub(super) async fn free_leases(
     rules: &Rules,
     obituary: Obituary,
 ) -> Result<u64, DbError> {
-    let mut client = db.client().await?;
+    let mut client = db.maintenance().await?;
     let tx = client.transaction().await?;
     let sql = "SELECT DISTINCT queue_id FROM host WHERE lease_id IS NOT NULL";
     let found = rows(&tx, sql, &[]).await?;
@@ -180,6 +178,6 @@ async fn mourn(tx: &Tx<'_>, given_up: &[i64], now: Ts, obituary: Obituary) -> Re
         "SELECT {TASK_COLUMNS} FROM task t {TASK_JOINS} WHERE t.id = ANY($1::bigint[]) ORDER BY t.id"
     );
     let found = rows(tx, &sql, &[&given_up]).await?;
-    let tasks = found.iter().map(|row| read_task(row, 0)).collect::<Result<_, _>>()?;
+    let tasks = whole_rows("task", found.iter().map(|row| read_task(row, 0)))?;
     obituary(tx, tasks, now).await
 }

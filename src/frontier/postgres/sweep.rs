@@ -39,7 +39,8 @@ pub(super) async fn sweep(
     if !dry {
         dequeue(&tx, &chosen).await?;
         match act {
-            Act::Retry => retry(&tx, chosen, now(db, &tx).await?).await?,
+            Act::Retry => retry(&tx, chosen, false, now(db, &tx).await?).await?,
+            Act::Hasten => retry(&tx, chosen, true, now(db, &tx).await?).await?,
             Act::Delete => delete(&tx, &column(&chosen, |place| place.task)).await?,
             Act::Withdraw => bury(&tx, &column(&chosen, |place| place.task)).await?,
         }
@@ -91,7 +92,13 @@ async fn choose(
     Ok((sweep, chosen))
 }
 
-async fn retry(tx: &Tx<'_>, mut chosen: Vec<Place>, now: Ts) -> Result<(), DbError> {
+/// Makes tasks due, with the failures that they had or with none.
+async fn retry(
+    tx: &Tx<'_>,
+    mut chosen: Vec<Place>,
+    keeps_failures: bool,
+    now: Ts,
+) -> Result<(), DbError> {
     for place in &mut chosen {
         // What waits for its turn already keeps its place in line.
         let waits = place.status == Status::Pending;
@@ -99,9 +106,13 @@ async fn retry(tx: &Tx<'_>, mut chosen: Vec<Place>, now: Ts) -> Result<(), DbErr
     }
     run(
         tx,
-        "UPDATE task SET status = 0, retry = 0, due = w.due
+        "UPDATE task SET status = 0, retry = CASE WHEN $3 THEN retry ELSE 0 END, due = w.due
          FROM unnest($1::bigint[], $2::bigint[]) AS w(id, due) WHERE task.id = w.id",
-        &[&column(&chosen, |place| place.task), &column(&chosen, |place| place.due)],
+        &[
+            &column(&chosen, |place| place.task),
+            &column(&chosen, |place| place.due),
+            &keeps_failures,
+        ],
     )
     .await?;
     enqueue(tx, &chosen, now).await

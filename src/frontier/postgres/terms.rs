@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::GenericClient;
-
 use super::rows::{PACE_COLUMNS, int, lock_held, maybe, now, queue_ids, read_pace, renew_tops};
 use crate::db::postgres::{first, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{DbError, PgDb, Session};
 use crate::frontier::{Extension, Rules, queue_key};
 use crate::model::{LeaseId, Ts};
 
@@ -31,10 +29,7 @@ pub(super) async fn renew(db: &PgDb, lease: LeaseId, rules: &Rules) -> Result<bo
 
 /// The task of a lease and the lease's end; `None` when it is stale. Only the task's own host can
 /// tell: a host that was lent to the lease keeps its number after the task was handed out again.
-async fn holder<C: GenericClient>(
-    client: &C,
-    lease: LeaseId,
-) -> Result<Option<(i64, i64)>, DbError> {
+async fn holder<C: Session>(client: &C, lease: LeaseId) -> Result<Option<(i64, i64)>, DbError> {
     let sql = "SELECT h.lease_task, h.next_at FROM host h
         JOIN task t ON t.id = h.lease_task AND t.host_id = h.queue_id WHERE h.lease_id = $1";
     first(client, sql, &[&lease.0]).await?.map(|row| Ok((int(&row, 0)?, int(&row, 1)?))).transpose()

@@ -4,14 +4,14 @@ use rusqlite::{Connection, Row, params_from_iter};
 
 use super::claim::next_due;
 use super::rows::{self, TASK_COLUMNS, TASK_FROM, number, read_task};
-use crate::db::DbError;
 use crate::db::statement::Dialect;
+use crate::db::{DbError, whole};
 use crate::frontier::listing;
 use crate::frontier::{
     Counts, HostFilter, HostPatch, HostState, RobotsCopy, Rules, Share, Stats, TaskFilter, hosts,
     queue_key,
 };
-use crate::model::{Code, Kind, Lane, State, Status, Task, Ts};
+use crate::model::{Code, Kind, Lane, State, Status, Task, TaskId, Ts};
 
 /// Tasks by filter, in its order.
 pub(super) fn list(conn: &Connection, filter: &TaskFilter) -> Result<Vec<Task>, DbError> {
@@ -22,7 +22,7 @@ pub(super) fn list(conn: &Connection, filter: &TaskFilter) -> Result<Vec<Task>, 
     let mut rows = select.query(params_from_iter(terms.values))?;
     let mut tasks = Vec::new();
     while let Some(row) = rows.next()? {
-        tasks.push(read_task(row)?);
+        tasks.extend(whole("task", read_task(row))?);
     }
     Ok(tasks)
 }
@@ -140,6 +140,12 @@ pub(super) fn set_host(
     rules: &Rules,
 ) -> Result<(), DbError> {
     let queue = rows::queue_of(conn, queue_key(host, &rules.groups), now, rules)?;
+    if patch.forget {
+        conn.execute("UPDATE host SET learned_ms = 0 WHERE queue_id = ?1", [queue])?;
+        if rows::load_host(conn, queue)?.pace.is_asked_to_wait(now) {
+            block(conn, queue, (now, None), now, rules)?;
+        }
+    }
     if let Some(delay) = patch.delay {
         let ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX).min(i64::MAX / 2);
         // The pause that is under way is lengthened as well.
@@ -151,19 +157,30 @@ pub(super) fn set_host(
         )?;
     }
     if let Some(until) = patch.blocked_until {
-        // Lifting a block leaves the ordinary pause in place. A lease that runs out meanwhile is not
-        // handed out again before the block ends.
-        let pause = rows::load_host(conn, queue)?.pace.pause(rules.delay.get());
-        conn.execute(
-            "UPDATE host SET blocked_until = ?2,
-               next_at = CASE WHEN lease_id IS NULL THEN ?3 ELSE max(next_at, ?2) END
-             WHERE queue_id = ?1",
-            (queue, until.ms(), until.max(now.after(pause)).ms()),
-        )?;
+        block(conn, queue, (until, patch.blocked_by), now, rules)?;
     }
     if let Some(slots) = patch.concurrency {
         rows::set_slots(conn, queue, slots.max(1))?;
         rows::renew_tops(conn, queue)?;
     }
+    Ok(())
+}
+
+/// Lifting a block leaves the ordinary pause in place. A lease that runs out meanwhile is not handed
+/// out again before the block ends.
+fn block(
+    conn: &Connection,
+    queue: i64,
+    (until, by): (Ts, Option<TaskId>),
+    now: Ts,
+    rules: &Rules,
+) -> Result<(), DbError> {
+    let pause = rows::load_host(conn, queue)?.pace.pause(rules.delay.get());
+    conn.execute(
+        "UPDATE host SET blocked_until = ?2, blocked_by = ?4,
+           next_at = CASE WHEN lease_id IS NULL THEN ?3 ELSE max(next_at, ?2) END
+         WHERE queue_id = ?1",
+        (queue, until.ms(), until.max(now.after(pause)).ms(), by.map(|task| task.0)),
+    )?;
     Ok(())
 }

@@ -9,11 +9,14 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::Obituary;
 use super::rows::{
-    self, HostRow, Place, TASK_COLUMNS, TASK_FROM, enqueue, host_columns, load_host, load_source,
-    queue_of, read_host, read_task, renew_tops, task_columns, top_column,
+    self, HOST_WIDTH, HostRow, Place, TASK_COLUMNS, TASK_FROM, enqueue, host_columns, load_host,
+    load_source, queue_of, read_host, read_task, renew_tops, task_columns, top_column,
 };
 use super::strikes::end_expired;
-use crate::db::DbError;
+use crate::db::{DbError, whole};
+use crate::frontier::fairness::{
+    Avoid, AvoidSites, FlowKey, NO_SOURCE, Pass, WorkerShares, site_number,
+};
 use crate::frontier::{Extension, Rules, queue_key, rulings};
 use crate::model::{
     Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, SourceId, Task, TaskId, Ts, UrlHash,
@@ -24,6 +27,19 @@ use crate::model::{
 const PROMOTE: usize = 1_000;
 /// Of so many leases one goes to the host that waits longest, whatever its priority.
 const FAIR: u64 = 10;
+
+/// Slots whose source or site one claim notes without leasing them, at the most.
+const NOTES: usize = 500;
+
+/// What became of a slot that was to be leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leased {
+    Yes,
+    /// It has nothing to serve now.
+    No,
+    /// Its source or site has its share.
+    Refused,
+}
 
 /// The head of a queue's lane with all that a lease tells about it.
 const HEAD: &str = concat!(
@@ -39,7 +55,7 @@ const HEAD: &str = concat!(
 
 /// A slot becomes a lease.
 const TAKE: &str = "UPDATE host SET next_at = ?2, lease_id = ?3, lease_task = ?4, last_lane = ?5,
-    rate_ms = ?6 WHERE id = ?1";
+    rate_ms = ?6, site = ?7, owner = ?8 WHERE id = ?1";
 
 /// One call for work.
 struct Claim<'a> {
@@ -55,7 +71,34 @@ struct Claim<'a> {
     wanted: usize,
     /// Nothing but this task.
     only: Option<TaskId>,
+    /// Who may have how many workers, with what this call handed out.
+    shares: WorkerShares,
+    pass: Pass,
+    /// Whom the pass leaves out now, as JSON for the database; `None` when shares changed since.
+    avoid: Option<Avoided>,
+    /// Hosts whose owner was noted without handing anything out.
+    noted: usize,
     leases: Vec<Lease>,
+}
+
+/// Sites and sources to pass over, as arrays in JSON; empty texts when there are none.
+#[derive(Clone, Default)]
+struct Avoided {
+    sites: String,
+    /// Whether all other sites are meant.
+    is_all_but: bool,
+    sources: String,
+}
+
+/// What a claim is to do.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// Leases at the most.
+    pub(super) n: usize,
+    pub(super) lanes: &'a [Lane],
+    /// Leases before this call.
+    pub(super) handed_out: u64,
+    pub(super) shares: &'a WorkerShares,
 }
 
 impl<'a> Claim<'a> {
@@ -77,6 +120,10 @@ impl<'a> Claim<'a> {
             numbers: std::ops::RangeInclusive::new(1, 0),
             wanted,
             only: None,
+            shares: WorkerShares::unlimited(),
+            pass: Pass::Share,
+            avoid: None,
+            noted: 0,
             leases: Vec::new(),
         })
     }
@@ -99,37 +146,49 @@ pub(super) fn claim_task(
         " FROM host h WHERE h.queue_id = ?1 AND h.next_at <= ?2 AND h.lease_id IS NULL
          ORDER BY h.next_at LIMIT 1"
     );
-    let host =
-        conn.prepare_cached(free)?.query_row((place.queue, now.ms()), read_host).optional()?;
+    let ready = rules.ready_by(now).ms();
+    let host = conn.prepare_cached(free)?.query_row((place.queue, ready), read_host).optional()?;
     let lanes = [place.lane];
     let mut claim = Claim { only: Some(task), ..Claim::new(conn, 1, &lanes, now, rules)? };
-    host.map_or(Ok(()), |host| claim.lease(host))?;
+    host.map_or(Ok(Leased::No), |host| claim.lease(host))?;
     Ok(claim.leases.pop())
 }
 
-/// Hands out at most `n` tasks of these lanes, highest priority first, longest waiting host first;
-/// `handed_out` counts leases before this call.
+/// Hands out at most `n` tasks of these lanes: first to sources and sites that hold less than their
+/// share, highest priority first, longest waiting host first; then the same to all.
 pub(super) fn claim(
     conn: &Connection,
-    n: usize,
-    lanes: &[Lane],
+    wanted: Wanted<'_>,
     now: Ts,
     rules: &Rules,
-    handed_out: u64,
     obituary: Obituary,
 ) -> Result<Vec<Lease>, DbError> {
+    let Wanted { n, lanes, handed_out, shares } = wanted;
     end_expired(conn, now, rules, obituary)?;
     promote(conn, now)?;
-    let mut claim = Claim::new(conn, n, lanes, now, rules)?;
+    let claim = Claim::new(conn, n, lanes, now, rules)?;
+    let mut claim = Claim { shares: shares.clone(), ..claim };
     let fair = (handed_out + n as u64) / FAIR - handed_out / FAIR;
     for _ in 0..fair {
         if let Some(host) = claim.longest_waiting()? {
             claim.lease(host)?;
         }
     }
-    for prio in (1..=10i64).rev() {
-        for lane in lanes {
-            claim.fill(*lane, prio)?;
+    let polls = claim.leases.len() + shares.polls_first(n.saturating_sub(claim.leases.len()));
+    if lanes.contains(&Lane::Poll) && lanes.len() > 1 {
+        for prio in (1..=10i64).rev() {
+            claim.fill(Lane::Poll, prio, polls)?;
+        }
+    }
+    for pass in Pass::ALL {
+        (claim.pass, claim.avoid) = (pass, None);
+        for prio in (1..=10i64).rev() {
+            for lane in lanes {
+                claim.fill(*lane, prio, n)?;
+            }
+        }
+        if claim.leases.len() >= n || claim.shares.avoid(Pass::Share).is_empty() {
+            break;
         }
     }
     Ok(claim.leases)
@@ -141,20 +200,61 @@ fn due_hosts(
     prio: i64,
     now: Ts,
     limit: usize,
+    avoid: &Avoided,
 ) -> Result<Vec<HostRow>, DbError> {
-    let top = top_column(lane);
+    let (top, others) = (top_column(lane), avoid.condition());
     let mut select = conn.prepare_cached(&format!(
         concat!(
             "SELECT ",
             host_columns!(),
-            " FROM host h WHERE {} = ?1 AND next_at <= ?2
+            " FROM host h WHERE {} = ?1 AND next_at <= ?2{}
          ORDER BY next_at LIMIT ?3"
         ),
-        top
+        top, others
     ))?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let found = select.query_map((prio, now.ms(), limit), read_host)?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let (sites, sources) = (&avoid.sites, &avoid.sources);
+    let found = match avoid.is_empty() {
+        true => select.query_map((prio, now.ms(), limit), read_host)?.collect(),
+        false => {
+            let values = (prio, now.ms(), limit, sites, sources);
+            select.query_map(values, read_host)?.collect::<Result<_, _>>()
+        }
+    };
+    Ok(found?)
+}
+
+impl Avoided {
+    fn of(avoid: &Avoid) -> Self {
+        let json = |numbers: &[i64]| serde_json::to_string(numbers).unwrap_or_default();
+        if avoid.is_empty() {
+            return Self::default();
+        }
+        let (sites, is_all_but) = match &avoid.sites {
+            AvoidSites::These(sites) => (sites, false),
+            AvoidSites::AllBut(sites) => (sites, true),
+        };
+        Self { sites: json(sites), is_all_but, sources: json(&avoid.sources) }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.sites.is_empty()
+    }
+
+    /// What a query says of them; without any it is the plain query.
+    const fn condition(&self) -> &'static str {
+        match (self.is_empty(), self.is_all_but) {
+            (true, _) => "",
+            (false, false) => {
+                " AND site NOT IN (SELECT value FROM json_each(?4))
+                  AND owner NOT IN (SELECT value FROM json_each(?5))"
+            }
+            (false, true) => {
+                " AND site IN (SELECT value FROM json_each(?4))
+                  AND owner NOT IN (SELECT value FROM json_each(?5))"
+            }
+        }
+    }
 }
 
 /// Moves what is due from the waiting room into the queue.
@@ -169,7 +269,7 @@ fn promote(conn: &Connection, now: Ts) -> Result<(), DbError> {
     for (due, task) in rows {
         conn.prepare_cached("DELETE FROM delayed WHERE due = ?1 AND task_id = ?2")?
             .execute((due, task))?;
-        if let Some(place) = rows::place(conn, task)? {
+        if let Some(place) = whole("task", rows::place(conn, task))?.flatten() {
             enqueue(conn, Place { due, ..place }, now)?;
         }
     }
@@ -178,55 +278,66 @@ fn promote(conn: &Connection, now: Ts) -> Result<(), DbError> {
 
 impl Claim<'_> {
     /// The slot that has been due for longest, over all priorities of the lanes.
-    fn longest_waiting(&self) -> Result<Option<HostRow>, DbError> {
-        let mut longest: Option<(i64, i64)> = None;
+    fn longest_waiting(&mut self) -> Result<Option<HostRow>, DbError> {
+        let avoid = self.avoided();
+        let mut longest: Option<HostRow> = None;
         for lane in self.lanes {
-            let top = top_column(*lane);
-            let sql = format!(
-                "SELECT next_at, id FROM host WHERE {top} = ?1 AND next_at <= ?2
-                 ORDER BY next_at LIMIT 1"
-            );
-            let mut select = self.conn.prepare_cached(&sql)?;
             for prio in 1..=10 {
-                let first: Option<(i64, i64)> = select
-                    .query_row((prio, self.now.ms()), |row| Ok((row.get(0)?, row.get(1)?)))
-                    .optional()?;
-                longest = [longest, first].into_iter().flatten().min();
+                let first = due_hosts(self.conn, *lane, prio, self.now, 1, &avoid)?;
+                let all = longest.into_iter().chain(first);
+                longest = all.min_by_key(|host| (host.next_at, host.id));
             }
         }
-        longest.map(|(_, id)| load_host(self.conn, id)).transpose()
+        Ok(longest)
     }
 
-    /// Leases due slots with this top, until there is no room or no slot: one that stood down is
-    /// not due any more and has made room for the next.
-    fn fill(&mut self, lane: Lane, prio: i64) -> Result<(), DbError> {
+    /// Whom the pass leaves out now.
+    fn avoided(&mut self) -> Avoided {
+        let (shares, pass) = (&self.shares, self.pass);
+        self.avoid.get_or_insert_with(|| Avoided::of(&shares.avoid(pass))).clone()
+    }
+
+    /// Leases due slots with this top, until there are `target` leases or no slot: one that stood down
+    /// is not due any more, one that was refused is left out, and both have made room for the next.
+    fn fill(&mut self, lane: Lane, prio: i64, target: usize) -> Result<(), DbError> {
         loop {
-            let room = self.wanted.saturating_sub(self.leases.len());
-            let hosts = due_hosts(self.conn, lane, prio, self.now, room)?;
-            let all = hosts.len() < room || room == 0;
-            for host in hosts {
-                self.lease(host)?;
+            let room = target.saturating_sub(self.leases.len());
+            if room == 0 || self.noted >= NOTES {
+                return Ok(());
             }
-            if all {
+            let avoid = self.avoided();
+            let hosts = due_hosts(self.conn, lane, prio, self.now, room, &avoid)?;
+            let (all, before) = (hosts.len() < room, (self.leases.len(), self.noted));
+            let mut refused = false;
+            for host in hosts {
+                refused |= self.lease(host)? == Leased::Refused;
+            }
+            // Whoever is refused is passed over once a lease or a note made that known.
+            let is_known = before == (self.leases.len(), self.noted);
+            if refused && is_known || all && !refused {
                 return Ok(());
             }
         }
     }
 
     /// Leases the head of a due slot, when there is one to serve.
-    fn lease(&mut self, mut host: HostRow) -> Result<(), DbError> {
+    fn lease(&mut self, mut host: HostRow) -> Result<Leased, DbError> {
         let conn = self.conn;
         if host.is_shared() {
             // A sibling may have taken something since they were read.
             host.tops = load_host(conn, host.id)?.tops;
         }
         let Some(lane) = rulings::lane(host.tops, host.last_lane, self.lanes) else {
-            return Ok(());
+            return Ok(Leased::No);
         };
         let Some((mut task, mut kept)) = self.head(&host, lane)? else {
             return self.stand_down(&host);
         };
-        let source = self.source(task.source)?;
+        let key = flow_key(&host, &task);
+        if self.shares.allows(key, self.pass).is_err() {
+            return self.refuse(&host, key);
+        }
+        let source = self.source(task.source);
         task.source_id = source.as_ref().map(|source| source.uuid.clone());
         let robots = if task.kind.asks_robots(self.rules.robots_for_feeds) {
             let fresh = fresh_robots(conn, &task, self.now)?;
@@ -252,7 +363,11 @@ impl Claim<'_> {
             task.id.0,
             lane.number(),
             host.pace.rate_ms,
+            key.site,
+            key.source,
         ))?;
+        self.shares.take(key, task.kind.lane() == Lane::Poll && task.kind != Kind::Robots);
+        self.avoid = None;
         if host.is_shared() {
             renew_tops(conn, host.queue)?;
         }
@@ -270,34 +385,66 @@ impl Claim<'_> {
             until,
             delay,
         });
-        Ok(())
+        Ok(Leased::Yes)
+    }
+
+    /// Leaves a slot where it is: its source or site has its share. What was not known of it is noted,
+    /// so that the next query passes it over.
+    fn refuse(&mut self, host: &HostRow, key: FlowKey) -> Result<Leased, DbError> {
+        if (host.site, host.owner) != (key.site, key.source) {
+            self.noted += 1;
+            self.conn
+                .prepare_cached("UPDATE host SET site = ?2, owner = ?3 WHERE id = ?1")?
+                .execute((host.id, key.site, key.source))?;
+        }
+        Ok(Leased::Refused)
     }
 
     /// The first task of a slot's lane that no sibling has.
     fn head(&mut self, host: &HostRow, lane: Lane) -> Result<Option<(Task, Kept)>, DbError> {
         let only = self.only.map(|task| task.0);
-        let mut rows = self.head.query((host.queue, lane.number(), host.id, &host.name, only))?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        Ok(Some((read_task(row)?, read_validators(row)?)))
+        loop {
+            let damaged = {
+                let given = (host.queue, lane.number(), host.id, &host.name, only);
+                let mut rows = self.head.query(given)?;
+                let Some(row) = rows.next()? else { return Ok(None) };
+                let mut read = || {
+                    let task = read_task(row)?;
+                    // Its source says how it may be asked.
+                    if let Some(id) = task.source.filter(|id| !self.sources.contains_key(id)) {
+                        let source = load_source(self.conn, id)?.map(Arc::new);
+                        self.sources.insert(id, source);
+                    }
+                    Ok((task, read_validators(row)?))
+                };
+                match whole("task", read())? {
+                    Some(head) => return Ok(Some(head)),
+                    None => row.get::<_, i64>(0)?,
+                }
+            };
+            // Left aside, so that the others of the host are served; `doctor` lists it.
+            self.conn
+                .prepare_cached(
+                    "DELETE FROM queue WHERE host_id = ?1 AND lane = ?2 AND task_id = ?3",
+                )?
+                .execute((host.queue, lane.number(), damaged))?;
+            renew_tops(self.conn, host.queue)?;
+        }
     }
 
     /// A slot whose queue has nothing for it: its tops were wrong, or a sibling asks for robots.txt.
-    fn stand_down(&self, host: &HostRow) -> Result<(), DbError> {
+    fn stand_down(&self, host: &HostRow) -> Result<Leased, DbError> {
         let at = self.now.after(self.rules.delay.get()).ms();
         self.conn
             .prepare_cached("UPDATE host SET next_at = ?2 WHERE id = ?1")?
             .execute((host.id, at.max(self.now.ms() + 1)))?;
-        renew_tops(self.conn, host.queue)
+        renew_tops(self.conn, host.queue)?;
+        Ok(Leased::No)
     }
 
-    fn source(&mut self, id: Option<SourceId>) -> Result<Option<Arc<Source>>, DbError> {
-        let Some(id) = id else { return Ok(None) };
-        if let Some(source) = self.sources.get(&id) {
-            return Ok(source.clone());
-        }
-        let source = load_source(self.conn, id)?.map(Arc::new);
-        self.sources.insert(id, source.clone());
-        Ok(source)
+    /// The source of a head.
+    fn source(&self, id: Option<SourceId>) -> Option<Arc<Source>> {
+        self.sources.get(&id?).cloned().flatten()
     }
 
     /// The next lease number; numbers are reserved for the whole call at once.
@@ -317,6 +464,12 @@ impl Claim<'_> {
         self.numbers = last - count + 2..=last;
         Ok(LeaseId(last - count + 1))
     }
+}
+
+/// What the workers are shared out by, of the first task of a slot.
+fn flow_key(host: &HostRow, task: &Task) -> FlowKey {
+    let site = if host.site == 0 { site_number(&host.name) } else { host.site };
+    FlowKey { source: task.source.map_or(NO_SOURCE, |source| source.0), site }
 }
 
 type Kept = (Validators, Option<String>);
@@ -433,7 +586,9 @@ pub(super) fn extend(
             ", h.lease_id FROM host h WHERE h.queue_id = ?1
              ORDER BY h.lease_id IS ?2 DESC, h.lease_id IS NOT NULL, h.next_at, h.slot LIMIT 1"
         ))?
-        .query_row((queue, lease.0), |row| Ok((read_host(row)?, row.get::<_, Option<i64>>(15)?)))?;
+        .query_row((queue, lease.0), |row| {
+            Ok((read_host(row)?, row.get::<_, Option<i64>>(HOST_WIDTH)?))
+        })?;
     if holder == Some(lease.0) {
         let pause = slot.pace.pause(rules.delay.get());
         return Ok(Extension::Granted { wait: Duration::ZERO, pause });

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, Row};
 
 use super::rows::{
-    HostRow, Place, dequeue, drop_spare_slots, enqueue, host_columns, number, read_host,
-    renew_tops, top_column,
+    HOST_WIDTH, HostRow, Place, dequeue, drop_spare_slots, enqueue, host_columns, number,
+    read_host, renew_tops, top_column,
 };
 use crate::db::DbError;
 use crate::frontier::rulings::{self, Ending};
@@ -58,7 +58,7 @@ pub(crate) fn complete(
         let answered = answered_by.is_none_or(|by| by == host.name);
         let own = host.queue == place.queue;
         let advice = rulings::advice(done.advice, answered, own);
-        release(conn, host, own.then_some(place.lane), advice, now, rules)?;
+        release(conn, host, own.then_some(place.lane), (done.task, advice), now, rules)?;
     }
     Ok(true)
 }
@@ -66,12 +66,13 @@ pub(crate) fn complete(
 fn standing(row: &Row<'_>, task: TaskId) -> Result<(Place, i64, Status), DbError> {
     let place = Place {
         task: task.0,
-        queue: row.get(15)?,
-        lane: number("lane", row.get(16)?, Lane::from_number)?,
-        prio: row.get(17)?,
-        due: row.get(18)?,
+        queue: row.get(HOST_WIDTH)?,
+        lane: number("lane", row.get(HOST_WIDTH + 1)?, Lane::from_number)?,
+        prio: row.get(HOST_WIDTH + 2)?,
+        due: row.get(HOST_WIDTH + 3)?,
     };
-    Ok((place, row.get(19)?, number("status", row.get(20)?, Status::from_number)?))
+    let status = number("status", row.get(HOST_WIDTH + 5)?, Status::from_number)?;
+    Ok((place, row.get(HOST_WIDTH + 4)?, status))
 }
 
 fn move_task(
@@ -142,17 +143,17 @@ fn release(
     conn: &Connection,
     host: &HostRow,
     served: Option<Lane>,
-    advice: HostAdvice,
+    (task, advice): (TaskId, HostAdvice),
     now: Ts,
     rules: &Rules,
 ) -> Result<(), DbError> {
-    let (pace, next) = host.pace.after(advice, now, rules.delay.get());
+    let (pace, next) = host.pace.after_task(task, advice, now, rules.delay.get());
     let asked_at = (advice != HostAdvice::NotAsked).then_some(now.ms());
     let served = served.unwrap_or(Lane::Page);
     let top = top_column(served);
     conn.prepare_cached(&format!(
         "UPDATE host SET lease_id = NULL, lease_task = NULL, next_at = ?2, learned_ms = ?3,
-           blocked_until = ?4, last_fetch_at = coalesce(?5, last_fetch_at),
+           blocked_until = ?4, blocked_by = ?8, last_fetch_at = coalesce(?5, last_fetch_at),
            {top} = (SELECT 10 - nprio FROM queue WHERE host_id = ?6 AND lane = ?7
              ORDER BY nprio LIMIT 1)
          WHERE id = ?1"
@@ -165,6 +166,7 @@ fn release(
         asked_at,
         host.queue,
         served.number(),
+        pace.blocked_by.map(|task| task.0),
     ))?;
     if host.is_shared() { tell_siblings(conn, host) } else { Ok(()) }
 }
@@ -173,7 +175,7 @@ fn release(
 fn tell_siblings(conn: &Connection, host: &HostRow) -> Result<(), DbError> {
     conn.prepare_cached(
         "UPDATE host SET learned_ms = s.learned_ms, blocked_until = s.blocked_until,
-           next_at = max(host.next_at, s.blocked_until)
+           blocked_by = s.blocked_by, next_at = max(host.next_at, s.blocked_until)
          FROM (SELECT * FROM host WHERE id = ?1) s WHERE host.queue_id = ?2 AND host.id <> ?1",
     )?
     .execute((host.id, host.queue))?;

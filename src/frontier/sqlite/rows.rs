@@ -3,7 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::db::DbError;
-use crate::frontier::rulings::{CHANNEL, Teller};
+use crate::frontier::fairness::site_number;
+use crate::frontier::rulings::{CHANNEL, Teller, priority};
 use crate::frontier::{Candidate, Pace, Rules};
 use crate::model::{Code, Kind, Lane, Origin, Source, SourceId, Status, Task, TaskId, Ts, UrlHash};
 
@@ -60,7 +61,8 @@ pub(super) fn read_task(row: &Row<'_>) -> Result<Task, DbError> {
         kind: number("kind", row.get(4)?, Kind::from_number)?,
         origin: number("origin", row.get(5)?, Origin::from_number)?,
         source: row.get::<_, Option<i64>>(6)?.map(SourceId),
-        source_id: row.get(7)?,
+        // Damage of its source is not its own.
+        source_id: row.get(7).unwrap_or_default(),
         status: number("status", row.get(8)?, Status::from_number)?,
         leased: row.get(9)?,
         priority: row.get(10)?,
@@ -108,10 +110,13 @@ macro_rules! host_columns {
     () => {
         "h.id, h.queue_id, h.name, h.concurrency, h.top_poll, h.top_page, h.top_media, \
          h.last_lane, h.lease_task, h.crawl_ms, h.rate_ms, h.learned_ms, h.blocked_until, \
-         h.slow_ms, h.next_at"
+         h.slow_ms, h.next_at, h.site, h.owner, h.blocked_by"
     };
 }
 pub(super) use host_columns;
+
+/// How many these are: what a query selects beside them comes after.
+pub(super) const HOST_WIDTH: usize = 18;
 
 /// A slot of a host: the head of its queue, and its lease.
 #[derive(Debug)]
@@ -126,6 +131,10 @@ pub(super) struct HostRow {
     pub(super) pace: Pace,
     /// When it may be used again; the end of its lease while it has one.
     pub(super) next_at: Ts,
+    /// The number of its site, 0 while it is not known.
+    pub(super) site: i64,
+    /// The source of its first task when it was last looked at, 0 while it is not known.
+    pub(super) owner: i64,
 }
 
 impl HostRow {
@@ -150,8 +159,11 @@ pub(super) fn read_host(row: &Row<'_>) -> rusqlite::Result<HostRow> {
             learned_ms: row.get(11)?,
             blocked_until: Ts::from_ms(row.get(12)?),
             slow_ms: row.get(13)?,
+            blocked_by: row.get::<_, Option<i64>>(17)?.map(TaskId),
         },
         next_at: Ts::from_ms(row.get(14)?),
+        site: row.get(15)?,
+        owner: row.get(16)?,
     })
 }
 
@@ -176,10 +188,10 @@ pub(super) fn queue_of(
     }
     conn.prepare_cached(
         // It waits from now on, and not longer than those that have waited before.
-        "INSERT INTO host(id, queue_id, name, next_at, created_at)
-         SELECT n, n, ?1, ?2, ?2 FROM (SELECT coalesce(max(id), 0) + 1 AS n FROM host)",
+        "INSERT INTO host(id, queue_id, name, next_at, created_at, site)
+         SELECT n, n, ?1, ?2, ?2, ?3 FROM (SELECT coalesce(max(id), 0) + 1 AS n FROM host)",
     )?
-    .execute((name, now.ms()))?;
+    .execute((name, now.ms(), site_number(name)))?;
     let queue = conn.last_insert_rowid();
     if rules.concurrency > 1 {
         set_slots(conn, queue, rules.concurrency)?;
@@ -192,9 +204,11 @@ pub(super) fn set_slots(conn: &Connection, queue: i64, slots: u32) -> Result<(),
     for slot in 1..slots {
         conn.execute(
             "INSERT OR IGNORE INTO host(queue_id, name, slot, top_poll, top_page, top_media,
-               crawl_ms, rate_ms, learned_ms, slow_ms, blocked_until, next_at, created_at)
+               crawl_ms, rate_ms, learned_ms, slow_ms, blocked_until, blocked_by, next_at, created_at,
+               site, owner)
              SELECT queue_id, name, ?2, top_poll, top_page, top_media, crawl_ms, rate_ms,
-               learned_ms, slow_ms, blocked_until, blocked_until, created_at FROM host WHERE id = ?1",
+               learned_ms, slow_ms, blocked_until, blocked_by, blocked_until, created_at, site, owner
+             FROM host WHERE id = ?1",
             (queue, slot),
         )?;
     }
@@ -315,7 +329,7 @@ pub(super) fn place(conn: &Connection, task: i64) -> Result<Option<Place>, DbErr
         task,
         queue: row.get(0)?,
         lane: number("lane", row.get(1)?, Lane::from_number)?,
-        prio: row.get(2)?,
+        prio: number("priority", row.get(2)?, priority)?,
         due: row.get(3)?,
     }))
 }

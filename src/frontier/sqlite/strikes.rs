@@ -8,7 +8,7 @@ use super::rows::{
     self, HostRow, Place, TASK_COLUMNS, TASK_FROM, dequeue, drop_spare_slots, enqueue,
     host_columns, number, read_host, read_task, renew_tops,
 };
-use crate::db::DbError;
+use crate::db::{DbError, whole};
 use crate::frontier::Rules;
 use crate::frontier::rulings::{POISONED, Strike};
 use crate::model::{Code, HostAdvice, Kind, Status, Ts};
@@ -125,8 +125,10 @@ fn bury(conn: &Connection, place: Place, now: Ts, obituary: Obituary) -> Result<
         .execute((place.task, Status::Dead.number(), now.ms()))?;
     super::complete::note(conn, place.task, Some(Code::Poison), POISONED)?;
     let sql = format!("SELECT {TASK_COLUMNS} FROM {TASK_FROM} WHERE t.id = ?1");
-    if let Some(row) = conn.prepare_cached(&sql)?.query([place.task])?.next()? {
-        obituary(conn, &read_task(row)?, now)?;
+    if let Some(row) = conn.prepare_cached(&sql)?.query([place.task])?.next()?
+        && let Some(task) = whole("task", read_task(row))?
+    {
+        obituary(conn, &task, now)?;
     }
     Ok(())
 }

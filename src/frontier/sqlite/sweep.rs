@@ -47,7 +47,8 @@ pub(super) fn sweep(
     for (place, status) in &chosen {
         dequeue(conn, *place)?;
         match act {
-            Act::Retry => retry(conn, *place, *status, now)?,
+            Act::Retry => retry(conn, *place, (*status, false), now)?,
+            Act::Hasten => retry(conn, *place, (*status, true), now)?,
             Act::Delete => delete(conn, place.task)?,
             Act::Withdraw => bury(conn, place.task)?,
         }
@@ -119,11 +120,20 @@ fn choose(
     Ok((sweep, chosen))
 }
 
-fn retry(conn: &Connection, place: Place, status: Status, now: Ts) -> Result<(), DbError> {
+/// Makes a task due, with the failures that it had or with none.
+fn retry(
+    conn: &Connection,
+    place: Place,
+    (status, keeps_failures): (Status, bool),
+    now: Ts,
+) -> Result<(), DbError> {
     // What waits for its turn already keeps its place in line.
     let due = if status == Status::Pending { place.due.min(now.ms()) } else { now.ms() };
-    conn.prepare_cached("UPDATE task SET status = 0, retry = 0, due = ?2 WHERE id = ?1")?
-        .execute((place.task, due))?;
+    conn.prepare_cached(
+        "UPDATE task SET status = 0, retry = CASE WHEN ?3 THEN retry ELSE 0 END, due = ?2
+         WHERE id = ?1",
+    )?
+    .execute((place.task, due, keeps_failures))?;
     enqueue(conn, Place { due, ..place }, now)
 }
 

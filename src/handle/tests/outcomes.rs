@@ -124,8 +124,8 @@ fn every_failure_before_a_status_has_its_end() {
 
 #[test]
 fn a_time_that_a_server_names_is_kept_for_both_statuses_and_forms() {
-    let date = "Mon, 30 Nov 2026 12:00:00 GMT";
-    let far: Ts = "2026-11-30T12:00:00Z".parse().unwrap();
+    let date = "Fri, 20 Nov 2026 12:00:00 GMT";
+    let far: Ts = "2026-11-20T12:00:00Z".parse().unwrap();
     for kind in [Kind::Feed, Kind::Sitemap, Kind::Article] {
         for status in [429, 503] {
             for (value, until) in [("90", at().after(Duration::from_secs(90))), (date, far)] {
@@ -133,6 +133,11 @@ fn a_time_that_a_server_names_is_kept_for_both_statuses_and_forms() {
                 let outcome = served(&lease(kind, FEED), response, &Known::default());
                 let next = Next::Retry { at: until, code: Code::RateLimited };
                 assert_eq!(outcome.next, next, "{kind} {status} {value}");
+                let advice = match status {
+                    429 => HostAdvice::SlowDown { until: Some(until) },
+                    _ => HostAdvice::Pause { until },
+                };
+                assert_eq!(outcome.host, advice, "only a 429 teaches a pace");
             }
         }
     }
@@ -150,8 +155,64 @@ fn a_pause_of_more_than_a_week_is_told() {
     };
     let (short, long) = (poll(7), poll(30));
     assert!(!told(&short) && told(&long));
-    let until = at().after(30 * 24 * HOUR);
-    assert_eq!(long.next, Next::Retry { at: until, code: Code::RateLimited });
+    let until = at().after(7 * 24 * HOUR);
+    assert_eq!(long.next, Next::Retry { at: until, code: Code::RateLimited }, "the longest pause");
+    assert!(long.reason.contains("Retry-After of 30d cut to hosts.max_retry_after"), "{long:?}");
+}
+
+#[test]
+fn no_response_pauses_a_host_for_longer_than_it_may() {
+    let until = at().after(7 * 24 * HOUR);
+    for kind in [Kind::Feed, Kind::Sitemap, Kind::Article, Kind::Robots] {
+        for status in [429, 503] {
+            for value in ["31536000", "Fri, 31 Dec 9999 23:59:59 GMT", "99999999999999999999999"] {
+                let response = answer(FEED, status, &[("retry-after", value)], "");
+                let outcome = served(&lease(kind, FEED), response, &Known::default());
+                let told = format!("{kind} {status} {value}: {outcome:?}");
+                match outcome.host {
+                    HostAdvice::SlowDown { until: Some(end) }
+                    | HostAdvice::Pause { until: end }
+                    | HostAdvice::Wait { until: end } => assert_eq!(end, until, "{told}"),
+                    _ => panic!("{told}"),
+                }
+                assert!(matches!(outcome.next, Next::Retry { at, .. } if at == until), "{told}");
+            }
+        }
+    }
+}
+
+/// Neither a pause of no time nor seconds again and again make requests faster than without.
+#[test]
+fn a_server_that_names_no_pause_is_waited_for_longer_each_time() {
+    let after = |kind, status, value: &str, failures| {
+        let mut lease = lease(kind, FEED);
+        lease.task.retry_count = failures;
+        let response = answer(FEED, status, &[("retry-after", value)], "");
+        let outcome = served(&lease, response, &Known::default());
+        let Next::Retry { at: next, .. } = outcome.next else { panic!("{outcome:?}") };
+        (next.since(at()), outcome.host)
+    };
+    let minutes = |n| Some(at().after(Duration::from_mins(n)));
+    for kind in [Kind::Feed, Kind::Article] {
+        for nothing in ["0", "Thu, 01 Jan 1970 00:00:00 GMT"] {
+            let (wait, host) = after(kind, 429, nothing, 0);
+            assert!(wait >= Duration::from_mins(1), "{kind} {wait:?}");
+            assert_eq!(host, HostAdvice::SlowDown { until: minutes(1) });
+            let (wait, _) = after(kind, 503, nothing, 0);
+            assert!(wait >= Duration::from_mins(1), "{kind} {wait:?}");
+        }
+        for status in [429, 503] {
+            assert_eq!(after(kind, status, "2", 0).0, Duration::from_secs(2), "kept exactly");
+            let (wait, host) = after(kind, status, "2", 3);
+            assert!(wait >= Duration::from_mins(1), "{kind} {status} {wait:?}");
+            let until = minutes(8);
+            let expected = match status {
+                429 => HostAdvice::SlowDown { until },
+                _ => HostAdvice::Pause { until: until.unwrap() },
+            };
+            assert_eq!(host, expected);
+        }
+    }
 }
 
 #[test]

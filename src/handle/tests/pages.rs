@@ -24,7 +24,7 @@ fn read(lease: &Lease, title: &str, date: &str, house: &House) -> Outcome {
 fn what_our_rules_turn_away_is_told_and_no_failure_of_anybody() {
     let earliest = "1990-01-01T00:00:00Z".parse().ok();
     let house = |validation| House { validation, ..house() };
-    let all = Validation { title: Some(20), earliest, same_site: true };
+    let all = Validation { title: Some(20), earliest, not_ahead: true, same_site: true };
     let mut foreign = lease(Kind::Article, PAGE);
     let source = Arc::make_mut(foreign.source.as_mut().unwrap());
     source.spec.url = "https://example.org/".into();
@@ -50,6 +50,23 @@ fn what_our_rules_turn_away_is_told_and_no_failure_of_anybody() {
     assert!(kept.article.is_some(), "{}", kept.reason);
     let tomorrow = read(&own, "Bridge to be built", "2026-11-16T09:00:00Z", &house(all));
     assert!(tomorrow.article.is_some(), "zones are wrong by a day: {}", tomorrow.reason);
+}
+
+/// With a clock that is a month behind, everything that is published today lies ahead.
+#[test]
+fn a_date_in_the_future_costs_the_date_and_not_the_article() {
+    let earliest = "1990-01-01T00:00:00Z".parse().ok();
+    let house = House { validation: Validation { earliest, ..Validation::default() }, ..house() };
+    let own = lease(Kind::Article, PAGE);
+    let read = |date| read(&own, "Bridge to be built", date, &house);
+    let ahead = read("2026-12-15T09:00:00Z");
+    assert_eq!(ahead.code, Code::Ok, "{}", ahead.reason);
+    assert_eq!(ahead.article.unwrap().article.published, None);
+    assert!(ahead.reason.contains("in the future and left out"), "{}", ahead.reason);
+    let today = read("2026-11-15T09:00:00Z");
+    assert!(today.article.unwrap().article.published.is_some());
+    assert!(!today.reason.contains("future"), "{}", today.reason);
+    assert_eq!(read("1970-01-01T00:00:00Z").next, Next::Dead { code: Code::Rejected });
 }
 
 #[test]

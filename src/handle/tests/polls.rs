@@ -251,3 +251,42 @@ fn tombstones_are_told_and_leave_the_feed_full() {
     let outcome = served(&lease, answer(FEED, 200, &[], &shown), &Known::default());
     assert_eq!(outcome.deleted.len(), 1, "what it still shows is not gone");
 }
+
+#[test]
+fn only_http_addresses_are_links_and_others_are_texts() {
+    let links = [
+        ("https://a.example/1", true),
+        ("HTTP://A.example/2", true),
+        ("javascript:alert(1)", false),
+        ("data:text/html,&lt;script&gt;", false),
+        ("file:///etc/passwd", false),
+        ("mailto:a@b.example", false),
+        (" JavaScript:alert(2)", false),
+    ];
+    let item = |(link, _): &(&str, bool)| {
+        format!(
+            "<item><guid isPermaLink=\"false\">{link}</guid><title>t</title><link>{link}</link>\
+             <enclosure url=\"{link}\" type=\"a/b\" length=\"1\"/></item>"
+        )
+    };
+    let items: String = links.iter().map(item).collect();
+    let body = format!("<rss version=\"2.0\"><channel><title>News</title>{items}</channel></rss>");
+    let lease = lease(Kind::Feed, FEED);
+    let (_, outcomes) = in_turn(&lease, vec![answer(FEED, 200, &[], &body)], Known::default());
+    assert_eq!(outcomes[0].entries.len(), links.len());
+    for ((link, is_link), fact) in links.iter().zip(&outcomes[0].entries) {
+        let entry = &fact.entry;
+        assert_eq!(entry.canonical_link.is_some(), *is_link, "{link}: {entry:?}");
+        // What the reader of feeds takes for a link at all is kept as a text.
+        assert!(!is_link || entry.given_link.is_none(), "{link}: {entry:?}");
+        assert_eq!(entry.enclosures.len(), usize::from(*is_link), "{link}: {entry:?}");
+        // What an earlier version kept is a text as well.
+        let mut kept = serde_json::to_value(entry).unwrap();
+        kept["canonical_link"] = (*link).trim().into();
+        let kept: crate::model::Entry = serde_json::from_value(kept).unwrap();
+        assert_eq!(kept.canonical_link.is_some(), *is_link, "{link}");
+    }
+    let texts = outcomes[0].entries.iter().filter_map(|fact| fact.entry.given_link.as_deref());
+    assert!(texts.collect::<Vec<_>>().contains(&"file:///etc/passwd"));
+    assert_eq!(outcomes[0].discovered.len(), 2);
+}

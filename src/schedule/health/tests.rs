@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::model::{Kind, PollPolicy, TaskId, Ts};
-use crate::schedule::{Found, Hints, Policy, Poll, mix};
+use crate::schedule::{Found, Hints, Policy, Poll, PollFailure, mix};
 
 const DAY: u32 = 86_400;
 /// A Monday.
@@ -90,7 +90,7 @@ fn verdicts(seed: u64, fault: Fault) -> Vec<Health> {
         let mut signs = Signs::default();
         let (next, when) = if broken && fault == Fault::Wall {
             signs.code = Some(Code::Forbidden);
-            let failed = policy.after_failure(&poll, Code::Forbidden, None, None);
+            let failed = policy.after_failure(&poll, &PollFailure::new(Code::Forbidden));
             (failed.state, failed.next.unwrap().at)
         } else {
             let mut dated = &times[seen.max(there.saturating_sub(WINDOW))..there];

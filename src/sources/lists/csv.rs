@@ -2,9 +2,12 @@
 //!
 //! Values may be quoted, and then hold separators, line ends and doubled quotation marks.
 
+use feedmill_formats::csv::restored;
 use serde_json::{Value, json};
 
-use super::{ListError, Row, entry, excerpt, is_known, oversized};
+use super::{
+    ACCESS_IGNORED, ListError, MAX_NOTES, MAX_ROW, Row, entry, excerpt, head, is_known, oversized,
+};
 use crate::sources::fields;
 
 /// What may stand between two values.
@@ -38,28 +41,67 @@ fn columns(line: &str, separator: char) -> Vec<String> {
     line.split(separator).map(clean).collect()
 }
 
-/// The rows below the header.
-pub(super) fn read(text: &str, notes: &mut Vec<String>) -> Result<Vec<Row>, ListError> {
-    let text = text.trim_start_matches('\u{feff}');
-    let blank = |line: &&str| line.trim().is_empty() || line.starts_with('#');
-    let skipped = text.split_inclusive('\n').take_while(blank);
-    let (above, before) = skipped.fold((0, 0), |(n, len), line| (n + 1, len + line.len()));
-    let body = text.get(before..).unwrap_or_default();
-    let header = body.lines().next().unwrap_or_default();
-    let separator = separator(header).ok_or_else(|| ListError::NoColumn(excerpt(header)))?;
-    let mut records = Records { text: body, separator, at: 0, line: above + 1 };
-    let Some((_, _, names)) = records.next()? else { return Err(ListError::Empty) };
-    let names: Vec<String> = names.into_iter().map(|name| name.trim().to_owned()).collect();
-    let strange = names.iter().filter(|name| !name.is_empty() && !is_known(name));
-    notes.extend(strange.map(|name| format!("the column `{}` means nothing here", excerpt(name))));
-    let mut rows = Vec::new();
-    while let Some((line, bytes, values)) = records.next()? {
-        if values.iter().all(|value| value.trim().is_empty()) {
-            continue;
+/// A table behind its header.
+struct Table<'a> {
+    names: Vec<String>,
+    records: Records<'a>,
+}
+
+impl<'a> Table<'a> {
+    fn open(text: &'a str) -> Result<Self, ListError> {
+        let text = text.trim_start_matches('\u{feff}');
+        let blank = |line: &&str| line.trim().is_empty() || line.starts_with('#');
+        let skipped = text.split_inclusive('\n').take_while(blank);
+        let (above, before) = skipped.fold((0, 0), |(n, len), line| (n + 1, len + line.len()));
+        let body = text.get(before..).unwrap_or_default();
+        let header = head(body.lines().next().unwrap_or_default());
+        let separator = separator(header).ok_or_else(|| ListError::NoColumn(excerpt(header)))?;
+        let mut records = Records { text: body, separator, at: 0, line: above + 1 };
+        let Some((_, _, names)) = records.next()? else { return Err(ListError::Empty) };
+        let names = names.into_iter().map(|name| name.trim().to_owned()).collect();
+        Ok(Self { names, records })
+    }
+
+    /// The line, the length and the values of the next row that says something.
+    fn next(&mut self) -> Result<Option<(u64, usize, Vec<String>)>, ListError> {
+        while let Some((line, bytes, values)) = self.records.next()? {
+            let is_empty = values.iter().all(|value| value.trim().is_empty());
+            if !is_empty || oversized(bytes).is_some() {
+                return Ok(Some((line, bytes, values)));
+            }
         }
-        rows.push(Row { line, entry: row(&names, values, bytes) });
+        Ok(None)
+    }
+}
+
+/// Checks the whole table, and counts the rows below its header.
+pub(super) fn count(text: &str) -> Result<usize, ListError> {
+    let mut table = Table::open(text)?;
+    let mut rows = 0;
+    while table.next()?.is_some() {
+        rows += 1;
     }
     Ok(rows)
+}
+
+/// Calls `each` with every row below the header.
+pub(super) fn read(
+    text: &str,
+    notes: &mut Vec<String>,
+    each: &mut dyn FnMut(Row) -> bool,
+) -> Result<(), ListError> {
+    let mut table = Table::open(text)?;
+    let strange = table.names.iter().filter(|name| !name.is_empty() && !is_known(name));
+    let strange = strange.take(MAX_NOTES);
+    notes.extend(strange.map(|name| format!("the column `{}` means nothing here", excerpt(name))));
+    let is_access = |name: &String| fields::canonical(name) == "access";
+    notes.extend(table.names.iter().any(is_access).then(|| ACCESS_IGNORED.to_owned()));
+    while let Some((line, bytes, values)) = table.next()? {
+        if !each(Row { line, entry: row(&table.names, values, bytes) }) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn row(names: &[String], values: Vec<String>, bytes: usize) -> Result<super::Entry, String> {
@@ -76,7 +118,9 @@ fn row(names: &[String], values: Vec<String>, bytes: usize) -> Result<super::Ent
     let said = names.iter().cloned().zip(values).filter(|(name, _)| !name.is_empty());
     // An empty cell says nothing.
     let said = said.filter(|(_, value)| !value.trim().is_empty());
-    let said: Vec<(String, Value)> = said.map(|(name, value)| (name, json!(value))).collect();
+    // What was written as a text, so that spreadsheets take it for no formula, is what it was.
+    let said: Vec<(String, Value)> =
+        said.map(|(name, value)| (name, json!(restored(&value)))).collect();
     entry(said)
 }
 
@@ -88,7 +132,8 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// The line that a record begins on, its length, and its values.
+    /// The line that a record begins on, its length, and its values; of one that is longer than a row may
+    /// be, only those at its start.
     fn next(&mut self) -> Result<Option<(u64, usize, Vec<String>)>, ListError> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         if rest.is_empty() {
@@ -100,6 +145,7 @@ impl Records<'_> {
         let mut chars = rest.char_indices().peekable();
         let mut end = rest.len();
         while let Some((at, c)) = chars.next() {
+            let is_kept = at < MAX_ROW;
             match c {
                 '"' if open.is_some() => {
                     if chars.next_if(|(_, next)| *next == '"').is_some() {
@@ -117,13 +163,15 @@ impl Records<'_> {
                     end = at + 1;
                     break;
                 }
-                c if c == self.separator && open.is_none() => {
+                c if c == self.separator && open.is_none() && is_kept => {
                     values.push(std::mem::take(&mut value));
                     quoted = false;
                 }
                 c => {
                     self.line += u64::from(c == '\n');
-                    value.push(c);
+                    if is_kept {
+                        value.push(c);
+                    }
                 }
             }
         }

@@ -1,15 +1,19 @@
 //! Lists in JSON: arrays of addresses or objects, by themselves, under a name, or one for each category.
 //!
 //! The text is cut into the elements of its outermost arrays, each with its line and the names that lead
-//! to it; then each is read alone.
+//! to it, and each is read alone: no more than one of them is held as a tree.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use feedmill_formats::json;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::{Entry, ListError, Row, as_feed, entry, excerpt, is_known, oversized};
+use super::{
+    ACCESS_IGNORED, Entry, ListError, MAX_NOTES, MAX_ROW, ROW_LIMITS, Row, as_feed, entry, excerpt,
+    is_known, oversized, sets_access,
+};
 use crate::sources::fields;
 
 /// Names of arrays that say what is in them, and no category.
@@ -18,63 +22,111 @@ const WRAPPERS: &[&str] =
 /// Objects inside each other that are looked into for arrays.
 const DEEP: usize = 4;
 
-/// An element of an array.
-struct Element {
-    /// The names that lead to its array.
-    path: Vec<String>,
-    range: Range<usize>,
-}
-
-pub(super) fn read(text: &str, notes: &mut Vec<String>) -> Result<Vec<Row>, ListError> {
+/// Checks the whole text, and counts the rows in it.
+pub(super) fn count(text: &str) -> Result<usize, ListError> {
     let text = text.trim_start_matches('\u{feff}');
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| ListError::Json(error.to_string()))?;
-    let mut cutter = Cutter { text, at: 0, found: Vec::new() };
-    cutter.walk(&mut Vec::new());
-    let mut found = cutter.found;
-    let wrapped = |element: &Element| {
-        element.path.first().is_some_and(|name| WRAPPERS.contains(&name.to_lowercase().as_str()))
+    match Elements::of(text) {
+        Elements { rows: 0, .. } if is_single(text) => Ok(1),
+        Elements { rows: 0, .. } if text.trim() == "[]" => Err(ListError::Empty),
+        Elements { rows: 0, .. } => Err(ListError::NoArray),
+        Elements { rows, .. } => Ok(rows),
+    }
+}
+
+/// Whether the whole text is one row: an object that names an address.
+fn is_single(text: &str) -> bool {
+    let object = text.len() <= MAX_ROW && json::check(text.as_bytes(), ROW_LIMITS).is_ok();
+    let alone = match object {
+        true => serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default(),
+        false => Map::new(),
     };
-    if found.iter().any(wrapped) {
-        found.retain(wrapped);
+    alone.keys().any(|name| is_address(name))
+}
+
+/// Which elements of the text's outermost arrays are rows, and how many.
+struct Elements {
+    /// Only those under a name that says what is in it.
+    only_wrapped: bool,
+    rows: usize,
+}
+
+impl Elements {
+    fn of(text: &str) -> Self {
+        let (mut all, mut wrapped) = (0, 0);
+        Cutter::cut(text, &mut |path, _| {
+            all += 1;
+            wrapped += usize::from(is_wrapped(path));
+            true
+        });
+        Self { only_wrapped: wrapped > 0, rows: if wrapped > 0 { wrapped } else { all } }
     }
-    if found.is_empty() {
-        let alone = serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default();
-        if !alone.keys().any(|name| is_address(name)) {
-            return Err(if text.trim() == "[]" { ListError::Empty } else { ListError::NoArray });
-        }
-        found.push(Element { path: Vec::new(), range: 0..text.len() });
-    }
+}
+
+fn is_wrapped(path: &[String]) -> bool {
+    path.first().is_some_and(|name| WRAPPERS.contains(&name.to_lowercase().as_str()))
+}
+
+/// Calls `each` with every row of a text that was counted.
+pub(super) fn read(
+    text: &str,
+    notes: &mut Vec<String>,
+    each: &mut dyn FnMut(Row) -> bool,
+) -> Result<(), ListError> {
+    let text = text.trim_start_matches('\u{feff}');
+    let elements = Elements::of(text);
     let (mut line, mut counted) = (1, 0);
     let mut strange = BTreeSet::new();
-    let mut rows = Vec::with_capacity(found.len());
-    for element in found {
-        let passed = text.get(counted..element.range.start).unwrap_or_default();
+    let mut access = false;
+    let mut found = |path: &[String], range: Range<usize>| {
+        if elements.only_wrapped && !is_wrapped(path) {
+            return true;
+        }
+        let passed = text.get(counted..range.start).unwrap_or_default();
         line += passed.bytes().filter(|byte| *byte == b'\n').count() as u64;
-        counted = element.range.start;
-        rows.push(Row { line, entry: row(text, &element, &mut strange) });
+        counted = range.start;
+        each(Row { line, entry: row(text, path, range, &mut strange, &mut access) })
+    };
+    match elements.rows {
+        0 => drop(found(&[], 0..text.len())),
+        _ => Cutter::cut(text, &mut found),
     }
-    notes.extend(strange.iter().map(|name| format!("the field `{name}` means nothing here")));
-    Ok(rows)
+    notes.extend(access.then(|| ACCESS_IGNORED.to_owned()));
+    let more = strange.len() > MAX_NOTES;
+    let named = strange.iter().take(MAX_NOTES);
+    notes.extend(named.map(|name| format!("the field `{name}` means nothing here")));
+    notes.extend(more.then(|| "other fields mean nothing here either".to_owned()));
+    Ok(())
 }
 
 fn is_address(name: &str) -> bool {
     matches!(fields::canonical(name).as_str(), "url" | "feed_urls" | "sitemap_urls")
 }
 
-fn row(text: &str, element: &Element, strange: &mut BTreeSet<String>) -> Result<Entry, String> {
-    if let Some(refusal) = oversized(element.range.len()) {
+fn row(
+    text: &str,
+    path: &[String],
+    range: Range<usize>,
+    strange: &mut BTreeSet<String>,
+    access: &mut bool,
+) -> Result<Entry, String> {
+    if let Some(refusal) = oversized(range.len()) {
         return Err(refusal);
     }
-    let value = text.get(element.range.clone()).unwrap_or_default();
+    let value = text.get(range).unwrap_or_default();
+    json::check(value.as_bytes(), ROW_LIMITS).map_err(|error| error.to_string())?;
     let value = serde_json::from_str(value).map_err(|error| error.to_string())?;
-    let last = element.path.last().filter(|name| !WRAPPERS.contains(&name.to_lowercase().as_str()));
+    let last = path.last().filter(|name| !WRAPPERS.contains(&name.to_lowercase().as_str()));
     let mut entry = match value {
         Value::String(address) => {
             Entry { said: vec![("url".to_owned(), json!(bare(&address)))], disabled: None }
         }
         Value::Object(mut fields) => {
             take_id(&mut fields);
-            strange.extend(fields.keys().filter(|name| !is_known(name)).map(|name| excerpt(name)));
+            *access |= fields.iter().any(|(name, value)| sets_access(name, value));
+            let unknown = fields.keys().filter(|name| !is_known(name)).map(|name| excerpt(name));
+            let room = (MAX_NOTES + 1).saturating_sub(strange.len());
+            strange.extend(unknown.take(room));
             entry(fields.into_iter().collect())?
         }
         other => {
@@ -113,14 +165,24 @@ fn bare(id: &str) -> &str {
 }
 
 /// Walks over JSON that is known to be sound.
-struct Cutter<'a> {
-    text: &'a str,
+struct Cutter<'t, 'f> {
+    text: &'t str,
     at: usize,
-    found: Vec<Element>,
+    /// Called with the names that lead to an array and the place of each of its elements.
+    found: &'f mut dyn FnMut(&[String], Range<usize>) -> bool,
+    is_over: bool,
 }
 
-impl Cutter<'_> {
+impl<'t, 'f> Cutter<'t, 'f> {
+    /// Calls `found` with every element of the outermost arrays, until it says `false`.
+    fn cut(text: &'t str, found: &'f mut dyn FnMut(&[String], Range<usize>) -> bool) {
+        Cutter { text, at: 0, found, is_over: false }.walk(&mut Vec::new());
+    }
+
     fn peek(&mut self) -> Option<u8> {
+        if self.is_over {
+            return None;
+        }
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let blanks = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         self.at += blanks;
@@ -144,7 +206,7 @@ impl Cutter<'_> {
                 _ => {
                     let start = self.at;
                     self.pass();
-                    self.found.push(Element { path: path.to_vec(), range: start..self.at });
+                    self.is_over |= !(self.found)(path, start..self.at);
                 }
             }
         }

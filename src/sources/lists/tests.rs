@@ -159,11 +159,14 @@ fn json_reads_in_all_its_forms() {
 
 #[test]
 fn plain_addresses_read() {
-    let list = "# mine\n\nhttps://a.example/feed\n  https://b.example/  \nnonsense\n";
+    let list = "# mine\n\nhttps://a.example/feed\n  https://b.example/  \nnonsense\n\
+                https://c.example/feed # remark\nhttps://d.example/feed proxy=http://10.0.0.1\n";
     let rows = told(&[
         (3, "a.example https://a.example/ https://a.example/feed"),
         (4, "b.example https://b.example/"),
         (5, "url_malformed"),
+        (6, "c.example https://c.example/ https://c.example/feed"),
+        (7, MORE_THAN_AN_ADDRESS),
     ]);
     assert_eq!(read_as(list), rows);
 }
@@ -300,8 +303,12 @@ fn any_source() -> impl Strategy<Value = Source> {
 proptest! {
     #[test]
     fn what_is_exported_is_imported_as_it_was(source in any_source()) {
-        for format in [Format::Json, Format::Csv] {
-            let written = write(std::slice::from_ref(&source), format);
+        for (format, raw_cells) in [(Format::Json, false), (Format::Csv, false), (Format::Csv, true)] {
+            let written = write(std::slice::from_ref(&source), format, raw_cells);
+            // Whoever wants cells as they are cannot tell an apostrophe of theirs from one of ours.
+            if raw_cells && written.contains('\'') {
+                continue;
+            }
             let list = read(written.as_bytes(), None).unwrap();
             prop_assert_eq!((list.format, list.rows.len(), list.notes), (format, 1, vec![]), "{}", written);
             let entry = list.rows[0].entry.clone().unwrap();

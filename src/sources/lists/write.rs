@@ -1,5 +1,6 @@
 //! Sources written down as a list. JSON is whole but for secrets; the others hold what their format can.
 
+use feedmill_formats::csv::neutral;
 use feedmill_formats::opml::{Opml, Subscription};
 use serde_json::{Value, json};
 
@@ -35,12 +36,13 @@ pub const COLUMNS: &[&str] = &[
     "user_agent",
 ];
 
-/// The list of these sources.
+/// The list of these sources. Cells of a table that a spreadsheet would take for formulas are written as
+/// texts, unless `raw_cells` is set; reading the list again gives the same sources then.
 #[must_use]
-pub fn write(sources: &[Source], format: Format) -> String {
+pub fn write(sources: &[Source], format: Format, raw_cells: bool) -> String {
     match format {
         Format::Opml => outlines(sources).write(),
-        Format::Csv => table(sources),
+        Format::Csv => table(sources, raw_cells),
         Format::Json => format!("{:#}\n", json!({ "sources": objects(sources) })),
         Format::Urls => {
             let lines = sources.iter().flat_map(|source| addresses(&source.spec));
@@ -89,7 +91,7 @@ fn objects(sources: &[Source]) -> Vec<Value> {
     sources.iter().map(object).collect()
 }
 
-fn table(sources: &[Source]) -> String {
+fn table(sources: &[Source], raw_cells: bool) -> String {
     let parts = PARTS.iter().map(|part| format!("{part}_selector"));
     let names: Vec<String> = COLUMNS
         .iter()
@@ -99,7 +101,11 @@ fn table(sources: &[Source]) -> String {
         .collect();
     let mut out = names.join(",") + "\n";
     for source in sources {
-        let cells: Vec<String> = names.iter().map(|name| quoted(&cell(source, name))).collect();
+        let shown = |name: &String| {
+            let cell = cell(source, name);
+            if raw_cells { quoted(&cell) } else { quoted(&neutral(&cell)) }
+        };
+        let cells: Vec<String> = names.iter().map(shown).collect();
         out.push_str(&cells.join(","));
         out.push('\n');
     }

@@ -84,6 +84,25 @@ pub fn article_again(
     Some(changed(before, &text, company, fact, now))
 }
 
+/// What is kept in place of an article that cannot be read, where `left` is what can be read of it.
+///
+/// What its text was is not known any more, so it becomes no revision; the log tells of it only when the
+/// text is another than it was.
+#[must_use]
+pub fn article_mended(
+    left: Option<ArticleRow>,
+    company: &Company,
+    fact: &ArticleFact,
+    at: Ts,
+    now: Ts,
+) -> Kept {
+    let Some(left) = left else { return Kept { event: None, ..first(company, fact, at, now) } };
+    if left.content_hash == fact.content_hash {
+        return Kept { row: read(left, fact), form: Form::First, event: None };
+    }
+    Kept { form: Form::First, ..changed(left, &fact.text, company, fact, now) }
+}
+
 fn first(company: &Company, fact: &ArticleFact, at: Ts, now: Ts) -> Kept {
     let twin = company.twin.as_ref().map(|twin| twin.id);
     let row = ArticleRow {
@@ -330,6 +349,21 @@ mod tests {
         let next = again(kept, fact("two", late)).unwrap();
         assert_eq!((kind(&next), next.row.revision), (Some(EventKind::ArticleUpdated), 2));
         assert!(again(Some((next.row, "two".to_owned())), fact("one", early)).is_none());
+    }
+
+    #[test]
+    fn a_mended_article_is_told_only_when_its_text_is_another() {
+        let row = article(None, &alone(), &article_fact(URL, "one"), false, at(1)).row;
+        let left = Some(ArticleRow { article: crate::model::Article::default(), ..row.clone() });
+        let mend =
+            |left, text| article_mended(left, &alone(), &article_fact(URL, text), at(5), at(9));
+        let same = mend(left.clone(), "one");
+        assert_eq!((same.row, same.form, same.event), (row.clone(), Form::First, None));
+        let other = mend(left, "two");
+        assert_eq!((kind(&other), other.form), (Some(EventKind::ArticleUpdated), Form::First));
+        assert_eq!((other.row.revision, other.row.first_seen), (2, at(1)));
+        let anew = mend(None, "one");
+        assert_eq!((anew.row.first_seen, anew.event), (at(5), None));
     }
 
     #[test]

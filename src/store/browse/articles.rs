@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use super::sources::by_ids;
-use super::{Found, Hunt, Place};
+use super::{Found, Hunt, Place, whole};
 use crate::db::DbError;
 use crate::db::statement::{Cells, Dialect, Statement, Terms};
 use crate::model::{ArticleId, ArticleRow, FetchId, Near, Source, SourceId, TaskId, Ts};
 use crate::store::Store;
+use crate::store::damage::{Beside, check};
 use crate::store::forms::{from_json, to_share};
 
 /// Which articles, and which part of them.
@@ -48,9 +49,9 @@ pub struct ListedArticle {
     pub source: Option<Source>,
 }
 
-const COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
+pub(super) const COLUMNS: &str = "a.row, a.id, a.task_id, a.source_id, a.content_hash, a.simhash, \
     a.duplicate_of, a.revision, a.first_seen, a.last_seen, a.fetch_id, a.body, a.cluster, \
-    a.nearest, a.share, a.wire";
+    a.nearest, a.share, a.wire, a.checksum, a.published";
 
 impl ArticleQuery {
     fn is_picky(&self) -> bool {
@@ -109,15 +110,17 @@ impl ArticleQuery {
     }
 }
 
-fn read(row: &Cells) -> Result<(Place, ArticleRow), DbError> {
+pub(super) fn read(row: &Cells) -> Result<(Place, ArticleRow), DbError> {
+    let (own, content) = (row.bytes::<32>(1)?, row.bytes::<32>(4)?);
+    let beside = Beside::document(&own, &content, row.maybe_int(17)?);
+    check("article", &[row.text(11)?.as_bytes()], &beside, row.maybe_int(16)?)?;
     let id = |at| row.maybe_bytes(at).map(|bytes| bytes.map(ArticleId::from_bytes));
+    let (share, wire) = (row.maybe_int(14)?, row.maybe_int(15)? == Some(1));
     let near = match (id(12)?, id(13)?) {
-        (Some(cluster), Some(nearest)) => Some(Near {
-            cluster,
-            nearest,
-            share: to_share(row.narrow(14)?),
-            wire: row.maybe_int(15)? == Some(1),
-        }),
+        (Some(cluster), Some(nearest)) => {
+            let share = to_share(share.map_or(Ok(0), |_| row.narrow(14))?);
+            Some(Near { cluster, nearest, share, wire })
+        }
         _ => None,
     };
     let article = ArticleRow {
@@ -147,11 +150,12 @@ pub async fn articles(
     while hunt.goes_on() {
         let statement = query.statement(store.dialect(), hunt.from, hunt.window);
         let rows = store.select(statement).await?;
-        let rows = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let unknown = rows.iter().filter_map(|(_, row)| row.source);
+        let rows = rows.iter().map(|row| whole(row, 8, read)).collect::<Result<Vec<_>, _>>()?;
+        let unknown = rows.iter().filter_map(|(_, row)| row.as_ref()?.source);
         let unknown: Vec<_> = unknown.filter(|id| !sources.contains_key(id)).collect();
         sources.extend(by_ids(store, &unknown).await?);
         hunt.take(rows.into_iter().map(|(place, article)| {
+            let Some(article) = article else { return (place, None) };
             let source = article.source.and_then(|id| sources.get(&id));
             let wanted = query.wants(&article, source);
             let source = source.cloned();

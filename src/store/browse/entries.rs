@@ -1,10 +1,11 @@
 //! Entries of feeds, newest first.
 
-use super::{Found, Hunt, Place};
+use super::{Found, Hunt, Place, whole};
 use crate::db::DbError;
 use crate::db::statement::{Cells, Dialect, Statement, Terms};
 use crate::model::{EntryId, EntryRow, FetchId, SourceId, TaskId, Ts};
 use crate::store::Store;
+use crate::store::damage::{Beside, check};
 use crate::store::forms::{from_json, uid_key};
 
 /// Entries that are told at the most when an id means several.
@@ -27,8 +28,8 @@ pub struct EntryQuery {
     pub limit: usize,
 }
 
-const COLUMNS: &str = "e.row, e.id, e.feed_id, e.body, e.content_hash, e.first_seen, e.last_seen, \
-    e.seen_count, e.fetch_id";
+pub(super) const COLUMNS: &str = "e.row, e.id, e.feed_id, e.body, e.content_hash, e.first_seen, e.last_seen, \
+    e.seen_count, e.fetch_id, e.checksum, e.published";
 
 impl EntryQuery {
     fn statement(&self, dialect: Dialect, from: Option<Place>, window: usize) -> Statement {
@@ -65,7 +66,10 @@ impl EntryQuery {
     }
 }
 
-fn read(row: &Cells) -> Result<(Place, EntryRow), DbError> {
+pub(super) fn read(row: &Cells) -> Result<(Place, EntryRow), DbError> {
+    let (own, content) = (row.bytes::<32>(1)?, row.bytes::<32>(4)?);
+    let beside = Beside::document(&own, &content, row.maybe_int(10)?);
+    check("entry", &[row.text(3)?.as_bytes()], &beside, row.maybe_int(9)?)?;
     let entry = EntryRow {
         id: EntryId(row.bytes(1)?),
         feed_id: TaskId(row.int(2)?),
@@ -85,8 +89,8 @@ pub async fn entries(store: &dyn Store, query: &EntryQuery) -> Result<Found<Entr
     while hunt.goes_on() {
         let statement = query.statement(store.dialect(), hunt.from, hunt.window);
         let rows = store.select(statement).await?;
-        let rows = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        hunt.take(rows.into_iter().map(|(place, entry)| (place, Some(entry))));
+        let rows = rows.iter().map(|row| whole(row, 5, read)).collect::<Result<Vec<_>, _>>()?;
+        hunt.take(rows);
     }
     Ok(hunt.found())
 }
@@ -99,8 +103,9 @@ pub async fn by_uid(store: &dyn Store, uid: &str) -> Result<Vec<EntryRow>, DbErr
         "SELECT {COLUMNS} FROM entry e WHERE e.uid = {key} AND e.withdrawn = 0 ORDER BY e.row LIMIT {MOST}"
     );
     let rows = store.select(terms.statement(sql)).await?;
-    let mut found = rows.iter().map(|row| read(row).map(|(_, entry)| entry));
-    let mut found = found.by_ref().collect::<Result<Vec<_>, _>>()?;
+    let found = rows.iter().map(|row| whole(row, 5, read).map(|(_, entry)| entry));
+    let found = found.collect::<Result<Vec<_>, _>>()?;
+    let mut found: Vec<EntryRow> = found.into_iter().flatten().collect();
     found.retain(|entry| entry.entry.uid == uid);
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! Requests that were made, newest first.
 
-use crate::db::DbError;
 use crate::db::statement::{Cells, Terms};
+use crate::db::{DbError, whole_rows};
 use crate::model::{Code, FetchId, FetchRecord, RawRef, SourceId, TaskId, Ts};
 use crate::store::Store;
 use crate::store::raw::{first_id, from_index};
@@ -25,7 +25,7 @@ pub struct FetchQuery {
     pub limit: usize,
 }
 
-const COLUMNS: &str = "f.id, f.task_id, f.at, f.url, f.status, f.code, f.bytes, f.elapsed_ms, \
+pub(super) const COLUMNS: &str = "f.id, f.task_id, f.at, f.url, f.status, f.code, f.bytes, f.elapsed_ms, \
     f.content_type, f.body_sha256, f.segment, f.\"offset\", f.length";
 
 impl FetchQuery {
@@ -61,7 +61,7 @@ impl FetchQuery {
     }
 }
 
-fn read(row: &Cells) -> Result<FetchRecord, DbError> {
+pub(super) fn read(row: &Cells) -> Result<FetchRecord, DbError> {
     let raw = match row.maybe_text(10)? {
         Some(segment) => Some(RawRef {
             segment: segment.to_owned(),
@@ -95,5 +95,5 @@ pub async fn fetches(store: &dyn Store, query: &FetchQuery) -> Result<Vec<FetchR
         terms.sql(),
         i64::try_from(query.limit).unwrap_or(i64::MAX)
     );
-    store.select(terms.statement(sql)).await?.iter().map(read).collect()
+    whole_rows("fetch", store.select(terms.statement(sql)).await?.iter().map(read))
 }

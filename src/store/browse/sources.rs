@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::Place;
-use crate::db::DbError;
 use crate::db::statement::{Cells, Terms};
+use crate::db::{DbError, whole, whole_rows};
 use crate::model::{Code, Health, IngestionMode, Kind, Source, SourceId, Status, TaskId, Ts};
 use crate::store::forms::{from_json, warnings};
 use crate::store::{ChannelState, Store};
@@ -32,10 +32,9 @@ pub struct SourceQuery {
     pub limit: usize,
 }
 
-const COLUMNS: &str =
-    "s.id, s.uuid, s.spec, s.enabled_at, s.disable_reason, s.created_at, s.disabled_at";
+pub(super) const COLUMNS: &str = "s.id, s.uuid, s.spec, s.enabled_at, s.disable_reason, s.created_at, s.disabled_at, s.name, s.url";
 
-fn read(row: &Cells) -> Result<Source, DbError> {
+pub(super) fn read(row: &Cells) -> Result<Source, DbError> {
     let time = |at| row.maybe_int(at).map(|ms| ms.map(Ts::from_ms));
     Ok(Source {
         id: SourceId(row.int(0)?),
@@ -57,9 +56,10 @@ pub async fn sources(store: &dyn Store, query: &SourceQuery) -> Result<Vec<Sourc
         let rows = store.select(query.statement(store, after.as_deref(), window)).await?;
         let count = rows.len();
         for row in &rows {
-            let source = read(row)?;
-            let (name, id) = (source.spec.name.clone(), source.id.0.to_string());
-            after = Some(if query.by_age { id } else { name });
+            // The column that the order is of: what a damaged row says is not needed.
+            let place = if query.by_age { row.int(0)?.to_string() } else { row.shown(7) };
+            after = Some(place);
+            let Some(source) = whole("source", read(row))? else { continue };
             let spec = &source.spec;
             if query.category.as_ref().is_none_or(|wanted| spec.category.as_ref() == Some(wanted))
                 && query.tag.as_ref().is_none_or(|wanted| spec.tags.contains(wanted))
@@ -128,7 +128,7 @@ pub async fn by_ids(
     terms.among("s.id", ids.iter().map(|id| id.0));
     let sql = format!("SELECT {COLUMNS} FROM source s WHERE {}", terms.sql());
     let rows = store.select(terms.statement(sql)).await?;
-    rows.iter().map(|row| read(row).map(|source| (source.id, source))).collect()
+    whole_rows("source", rows.iter().map(|row| read(row).map(|source| (source.id, source))))
 }
 
 /// Which channels, and which part of them.
@@ -216,7 +216,7 @@ pub async fn channels(store: &dyn Store, query: &ChannelQuery) -> Result<Vec<Cha
         terms.sql(),
         i64::try_from(query.limit).unwrap_or(i64::MAX)
     );
-    store.select(terms.statement(sql)).await?.iter().map(read_channel).collect()
+    whole_rows("channel", store.select(terms.statement(sql)).await?.iter().map(read_channel))
 }
 
 fn read_channel(row: &Cells) -> Result<Channel, DbError> {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::outbox::send_damaged_again;
 use super::read;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, first, rows, run};
@@ -9,6 +10,7 @@ use crate::frontier::postgres::{allow_again, become_channel};
 use crate::model::{
     EntryFact, EntryId, EntryRow, FetchRecord, NewEvent, RobotsFact, Task, TaskId, Ts, Verdict,
 };
+use crate::store::damage::{Beside, checksum};
 use crate::store::forms::{
     left_out_note, readdressed, to_json, uid_key, warnings_note, with_channels,
 };
@@ -239,13 +241,21 @@ pub(super) async fn put_entries(
     if ids.is_empty() {
         return Ok(events);
     }
-    let mut known: HashMap<EntryId, EntryRow> = read::entries(tx, &ids).await?;
+    let (mut known, mut damaged) = read::checked_entries(tx, &ids).await?;
+    let mended: Vec<String> = damaged.keys().map(ToString::to_string).collect();
     let mut changed: Vec<(EntryRow, &EntryFact)> = Vec::with_capacity(ids.len());
     for commit in commits {
         let task = &commit.lease.task;
         for fact in &commit.outcome.entries {
-            let previous = known.get(&fact.id).cloned();
-            let (row, event) = apply::entry(previous, fact.clone(), task.id, task.source, now);
+            let (row, event) = match damaged.remove(&fact.id) {
+                Some(damage) => {
+                    apply::entry_mended(damage.left, fact, task.id, task.source, now, now)
+                }
+                None => {
+                    let previous = known.get(&fact.id).cloned();
+                    apply::entry(previous, fact.clone(), task.id, task.source, now)
+                }
+            };
             known.insert(fact.id, row.clone());
             events.entry(task.id).or_default().extend(event);
             changed.push((row, fact));
@@ -257,6 +267,7 @@ pub(super) async fn put_entries(
     changed.retain(|(row, _)| said.insert(row.id));
     changed.reverse();
     write_entries(tx, &changed).await?;
+    send_damaged_again(tx, &mended).await?;
     Ok(events)
 }
 
@@ -266,19 +277,26 @@ pub(super) async fn write_entries(
 ) -> Result<(), DbError> {
     let bodies: Vec<String> =
         changed.iter().map(|(row, _)| to_json(&row.entry)).collect::<Result<_, _>>()?;
+    let sum = |((row, _), body): (&(EntryRow, &EntryFact), &String)| {
+        let published = row.entry.published.map(Ts::ms);
+        let beside = Beside::document(&row.id.0, &row.content_hash, published);
+        checksum(&[body.as_bytes()], &beside)
+    };
+    let sums: Vec<i64> = changed.iter().zip(&bodies).map(sum).collect();
     let slice = |fact: &EntryFact| fact.slice.map(|(offset, length)| (long(offset), long(length)));
     run(
         tx,
         "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
-           seen_count, fetch_id, slice_offset, slice_length, body, updated, uid)
+           seen_count, fetch_id, slice_offset, slice_length, body, updated, uid, checksum)
          SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[],
            $6::bigint[], $7::bigint[], $8::integer[], $9::bytea[], $10::bigint[], $11::bigint[],
-           $12::text[], $13::bigint[], $14::bigint[])
+           $12::text[], $13::bigint[], $14::bigint[], $15::bigint[])
          ON CONFLICT (id) DO UPDATE SET link_hash = excluded.link_hash, published = excluded.published,
            content_hash = excluded.content_hash, last_seen = excluded.last_seen,
            seen_count = excluded.seen_count, fetch_id = excluded.fetch_id,
            slice_offset = excluded.slice_offset, slice_length = excluded.slice_length,
-           deleted_at = NULL, withdrawn = 0, body = excluded.body, updated = excluded.updated",
+           deleted_at = NULL, withdrawn = 0, body = excluded.body, updated = excluded.updated,
+           uid = excluded.uid, checksum = excluded.checksum",
         &[
             &column(changed, |(row, _)| row.id.0.as_slice()),
             &column(changed, |(row, _)| row.feed_id.0),
@@ -294,6 +312,7 @@ pub(super) async fn write_entries(
             &bodies,
             &column(changed, |(row, _)| row.entry.updated.map(Ts::ms)),
             &column(changed, |(row, _)| uid_key(&row.entry.uid)),
+            &sums,
         ],
     )
     .await?;

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
 use crate::model::{NewEvent, Task, Ts};
+use crate::store::damage::{Beside, checksum};
 use crate::store::{apply, forms::to_json};
 
 /// The number of the lock, chosen by chance.
@@ -26,18 +27,25 @@ pub(super) async fn append(tx: &Tx<'_>, events: &[NewEvent], now: Ts) -> Result<
     lock(tx).await?;
     let payloads: Vec<String> =
         events.iter().map(|event| to_json(&event.payload)).collect::<Result<_, _>>()?;
+    let sum = |(event, payload): (&NewEvent, &String)| {
+        let beside = Beside::event(now.ms(), event.kind.number(), &clean(&event.subject));
+        checksum(&[payload.as_bytes()], &beside)
+    };
+    let sums: Vec<i64> = events.iter().zip(&payloads).map(sum).collect();
     run(
         tx,
-        "INSERT INTO event(at, kind, subject, source_id, payload)
-         SELECT $5::bigint, kind, subject, source_id, payload
-         FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[]) WITH ORDINALITY
-           AS w(kind, subject, source_id, payload, place) ORDER BY place",
+        "INSERT INTO event(at, kind, subject, source_id, payload, checksum)
+         SELECT $5::bigint, kind, subject, source_id, payload, checksum
+         FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $6::bigint[])
+           WITH ORDINALITY AS w(kind, subject, source_id, payload, checksum, place)
+         ORDER BY place",
         &[
             &column(events, |event| event.kind.number()),
             &column(events, |event| clean(&event.subject)),
             &column(events, |event| event.source.map(|source| source.0)),
             &payloads,
             &now.ms(),
+            &sums,
         ],
     )
     .await?;

@@ -2,13 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use deadpool_postgres::GenericClient;
-use tokio_postgres::IsolationLevel;
-
 use super::prints;
 use super::read::{hash, maybe_hash};
 use crate::db::postgres::{clean, column, first, rows};
-use crate::db::{DbError, PgDb};
+use crate::db::{DbError, PgDb, Session, whole, whole_rows};
 use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow};
 use crate::frontier::{Candidate, Rules, queue_key};
 use crate::model::{
@@ -16,12 +13,12 @@ use crate::model::{
     Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts, UrlHash,
     Verdict,
 };
+use crate::store::damage::{Beside, check, checked};
 use crate::store::forms::{self, PRICE, price};
 
 pub(super) async fn lookup(db: &PgDb, ask: &Ask, rules: &Rules) -> Result<Known, DbError> {
     let mut client = db.client().await?;
-    let one_snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
-    let tx = one_snapshot.read_only(true).start().await?;
+    let tx = client.snapshot().await?;
     let mut known = Known::default();
     if let Some(id) = ask.feed {
         known.feed = feed(&tx, id).await?.unwrap_or_default();
@@ -60,13 +57,10 @@ pub(super) async fn lookup(db: &PgDb, ask: &Ask, rules: &Rules) -> Result<Known,
     Ok(known)
 }
 
-async fn discovery<C: GenericClient>(
-    client: &C,
-    source: SourceId,
-) -> Result<Option<Discovery>, DbError> {
+async fn discovery<C: Session>(client: &C, source: SourceId) -> Result<Option<Discovery>, DbError> {
     let sql = "SELECT state FROM discovery WHERE source_id = $1";
     let Some(row) = first(client, sql, &[&source.0]).await? else { return Ok(None) };
-    forms::from_json("discovery", row.try_get(0)?).map(Some)
+    whole("discovery", forms::from_json("discovery", row.try_get(0)?))
 }
 
 /// The searches for channels of all sources.
@@ -76,11 +70,11 @@ pub(super) async fn discoveries(db: &PgDb) -> Result<Vec<(SourceId, Discovery)>,
     let read = |row: &tokio_postgres::Row| {
         Ok((SourceId(int(row, 0)?), forms::from_json("discovery", row.try_get(1)?)?))
     };
-    found.iter().map(read).collect()
+    whole_rows("discovery", found.iter().map(read))
 }
 
 /// What the poll lane knows of addresses.
-async fn leads<C: GenericClient>(
+async fn leads<C: Session>(
     client: &C,
     asked: &[Candidate],
 ) -> Result<HashMap<String, LeadState>, DbError> {
@@ -110,11 +104,11 @@ async fn leads<C: GenericClient>(
         };
         Ok((row.try_get(0)?, state))
     };
-    found.iter().map(read).collect()
+    whole_rows("task", found.iter().map(read))
 }
 
 /// Which pages are known.
-async fn pages<C: GenericClient>(
+async fn pages<C: Session>(
     client: &C,
     asked: &[(String, UrlHash)],
     rules: &Rules,
@@ -135,7 +129,7 @@ async fn pages<C: GenericClient>(
 }
 
 /// How many pages of a source are walked.
-async fn walked<C: GenericClient>(client: &C, source: SourceId) -> Result<u32, DbError> {
+async fn walked<C: Session>(client: &C, source: SourceId) -> Result<u32, DbError> {
     let sql = "SELECT count(*) FROM task
         WHERE source_id = $1 AND lane = 0 AND kind = $2::bigint";
     let row = first(client, sql, &[&source.0, &Kind::Listing.number()]).await?;
@@ -143,10 +137,7 @@ async fn walked<C: GenericClient>(client: &C, source: SourceId) -> Result<u32, D
 }
 
 /// How many articles the pages of a list have that come before one.
-async fn listed<C: GenericClient>(
-    client: &C,
-    (source, depth): (SourceId, u16),
-) -> Result<u32, DbError> {
+async fn listed<C: Session>(client: &C, (source, depth): (SourceId, u16)) -> Result<u32, DbError> {
     let sql = "SELECT coalesce(sum(f.items), 0)::bigint FROM task t JOIN feed f ON f.task_id = t.id
         WHERE t.source_id = $1 AND t.lane = 0 AND t.kind = $2::bigint AND t.depth < $3::bigint";
     let given = (Kind::Listing.number(), i64::from(depth));
@@ -154,33 +145,38 @@ async fn listed<C: GenericClient>(
     row.map_or(Ok(0), |row| narrow("count", &row, 0))
 }
 
-async fn feed<C: GenericClient>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
+async fn feed<C: Session>(client: &C, id: TaskId) -> Result<Option<FeedState>, DbError> {
     let sql = "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule,
           bucket, health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
           by_pages, health_at, disabled_at, warnings, left_out, body_bytes
         FROM feed WHERE task_id = $1";
     let Some(row) = first(client, sql, &[&id.0]).await? else { return Ok(None) };
-    Ok(Some(FeedState {
-        version: int(&row, 0)?,
+    // One that is damaged is learned anew.
+    whole("feed", read_feed(&row))
+}
+
+fn read_feed(row: &tokio_postgres::Row) -> Result<FeedState, DbError> {
+    Ok(FeedState {
+        version: int(row, 0)?,
         title: row.try_get(1)?,
-        failures: narrow("count", &row, 2)?,
-        last_success: maybe_ts(&row, 3)?,
-        body_hash: maybe_hash("feed", &row, 4)?,
-        body_bytes: narrow("bytes", &row, 20)?,
-        interval_ms: maybe(&row, 5)?,
+        failures: narrow("count", row, 2)?,
+        last_success: maybe_ts(row, 3)?,
+        body_hash: maybe_hash("feed", row, 4)?,
+        body_bytes: narrow("bytes", row, 20)?,
+        interval_ms: maybe(row, 5)?,
         schedule: row.try_get(6)?,
-        bucket: maybe(&row, 7)?.and_then(|bucket| u8::try_from(bucket).ok()),
-        health: named("health", &row, 8, Health::from_number)?,
-        probed_at: maybe_ts(&row, 9)?,
-        yielded: narrow("count", &row, 10)?,
-        heard: int(&row, 11)?,
-        moving: moving(&row)?,
-        by_pages: int(&row, 15)? != 0,
-        health_since: maybe_ts(&row, 16)?,
-        disabled_since: maybe_ts(&row, 17)?,
+        bucket: maybe(row, 7)?.and_then(|bucket| u8::try_from(bucket).ok()),
+        health: named("health", row, 8, Health::from_number)?,
+        probed_at: maybe_ts(row, 9)?,
+        yielded: narrow("count", row, 10)?,
+        heard: int(row, 11)?,
+        moving: moving(row)?,
+        by_pages: int(row, 15)? != 0,
+        health_since: maybe_ts(row, 16)?,
+        disabled_since: maybe_ts(row, 17)?,
         warnings: forms::warnings(row.try_get(18)?),
         left_out: forms::left_out(row.try_get::<_, Option<&[u8]>>(19)?),
-    }))
+    })
 }
 
 fn moving(row: &tokio_postgres::Row) -> Result<Option<Moving>, DbError> {
@@ -189,7 +185,7 @@ fn moving(row: &tokio_postgres::Row) -> Result<Option<Moving>, DbError> {
 }
 
 /// What sitemaps of the source told of since the feed last had news.
-async fn news_elsewhere<C: GenericClient>(
+async fn news_elsewhere<C: Session>(
     client: &C,
     feed: TaskId,
     source: SourceId,
@@ -203,15 +199,12 @@ async fn news_elsewhere<C: GenericClient>(
 }
 
 /// A note of the house.
-pub(super) async fn meta<C: GenericClient>(
-    client: &C,
-    key: &str,
-) -> Result<Option<String>, DbError> {
+pub(super) async fn meta<C: Session>(client: &C, key: &str) -> Result<Option<String>, DbError> {
     let row = first(client, "SELECT value FROM meta WHERE key = $1", &[&key]).await?;
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
-async fn entries<C: GenericClient>(
+async fn entries<C: Session>(
     client: &C,
     asked: &[AskedEntry],
 ) -> Result<HashMap<EntryId, KnownEntry>, DbError> {
@@ -219,16 +212,20 @@ async fn entries<C: GenericClient>(
     let found = rows(client, sql, &[&column(asked, |entry| entry.id.0.as_slice())]).await?;
     let mut known = HashMap::with_capacity(found.len());
     for row in &found {
-        let content_hash = hash("entry", row, 1)?;
-        let (published, updated) = (maybe_ts(row, 2)?, maybe_ts(row, 3)?);
-        let entry = KnownEntry { content_hash, published, updated };
-        known.insert(EntryId(hash("entry", row, 0)?), entry);
+        let read = || {
+            let content_hash = hash("entry", row, 1)?;
+            let (published, updated) = (maybe_ts(row, 2)?, maybe_ts(row, 3)?);
+            let entry = KnownEntry { content_hash, published, updated };
+            Ok((EntryId(hash("entry", row, 0)?), entry))
+        };
+        // One that is damaged is written anew by what is said of it now.
+        known.extend(whole("entry", read())?);
     }
     Ok(known)
 }
 
 /// Entries of the feed that have the page or the date of one that is not known, the page's first.
-async fn relatives<C: GenericClient>(
+async fn relatives<C: Session>(
     client: &C,
     ask: &Ask,
     known: &HashMap<EntryId, KnownEntry>,
@@ -252,16 +249,19 @@ async fn relatives<C: GenericClient>(
     let found = rows(client, sql, &[&feed.0, &pages, &dates, &forms::MOST_OF_A_DATE]).await?;
     let mut kin: Vec<LinkedEntry> = Vec::with_capacity(found.len());
     for row in &found {
-        let (id, content) = (EntryId(hash("entry", row, 0)?), hash("entry", row, 1)?);
-        let page = maybe_hash("entry", row, 2)?.map(UrlHash::from_bytes);
-        if kin.iter().all(|other| other.id != id) {
-            kin.push(forms::linked(id, content, page, forms::from_json("entry", row.try_get(3)?)?));
-        }
+        let read = || {
+            let (id, content) = (EntryId(hash("entry", row, 0)?), hash("entry", row, 1)?);
+            let page = maybe_hash("entry", row, 2)?.map(UrlHash::from_bytes);
+            let entry = forms::from_json("entry", row.try_get(3)?)?;
+            Ok(forms::linked(id, content, page, entry))
+        };
+        let linked = whole("entry", read())?;
+        kin.extend(linked.filter(|linked| kin.iter().all(|other| other.id != linked.id)));
     }
     Ok(kin)
 }
 
-pub(super) async fn robots<C: GenericClient>(
+pub(super) async fn robots<C: Session>(
     client: &C,
     origin: &str,
 ) -> Result<Option<RobotsState>, DbError> {
@@ -276,12 +276,17 @@ pub(super) async fn robots<C: GenericClient>(
     }))
 }
 
-async fn evidence<C: GenericClient>(
-    client: &C,
-    page: UrlHash,
-) -> Result<Option<Evidence>, DbError> {
-    let sql = "SELECT body FROM entry WHERE link_hash = $1 ORDER BY first_seen, row LIMIT 1";
+async fn evidence<C: Session>(client: &C, page: UrlHash) -> Result<Option<Evidence>, DbError> {
+    let sql = "SELECT body, checksum, id, content_hash, published FROM entry WHERE link_hash = $1
+        ORDER BY first_seen, row LIMIT 1";
     let found = first(client, sql, &[&page.as_bytes().as_slice()]).await?;
     let Some(row) = found else { return Ok(None) };
-    Ok(Some(forms::evidence(forms::from_json("entry", row.try_get(0)?)?)))
+    let read = || {
+        let body: &str = row.try_get(0)?;
+        let beside = Beside::document(row.try_get(2)?, row.try_get(3)?, maybe(&row, 4)?);
+        check("entry", &[body.as_bytes()], &beside, maybe(&row, 1)?)?;
+        forms::from_json("entry", body)
+    };
+    // What a damaged entry says is no evidence.
+    Ok(checked(read(), || None)?.ok().map(forms::evidence))
 }

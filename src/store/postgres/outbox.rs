@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::{PgStore, article, read, sources, told};
-use crate::db::DbError;
 use crate::db::postgres::{clean, column, first, rows, run};
+use crate::db::{DbError, Session};
 use crate::frontier::postgres::{int, maybe, maybe_ts, narrow, now};
 use crate::model::{TaskId, Ts};
+use crate::store::damage::{DamagedTable, ROW_DAMAGED, checked};
 use crate::store::forms::{from_json, to_json};
 use crate::store::outbox::{
     DeadLetter, Delivery, Joined, LogEnds, Outbox, Refusal, SinkCursor, SinkRow, SinkWish, Start,
@@ -25,17 +25,43 @@ impl Outbox for PgStore {
         let client = self.db.client().await?;
         let mut joined = Joined::default();
         if !wanted.entries.is_empty() {
-            joined.entries = read::entries(&client, &wanted.entries).await?;
+            let (known, damaged) = read::checked_entries(&client, &wanted.entries).await?;
+            joined.entries = known;
+            for (id, damage) in damaged {
+                joined.damaged(DamagedTable::Entry, &id, damage.reason);
+            }
         }
         if !wanted.articles.is_empty() {
-            joined.articles = article::with_texts(&client, &wanted.articles).await?;
+            let (known, damaged) = article::checked_texts(&client, &wanted.articles).await?;
+            joined.articles = known;
+            for (id, damage) in damaged {
+                joined.damaged(DamagedTable::Article, &id, damage.reason);
+            }
             joined.trails = trails(&client, &joined).await?;
         }
         if !wanted.sources.is_empty() {
-            let found = sources::by_ids(&client, &wanted.sources).await?;
-            joined.sources =
-                found.into_iter().map(|source| (source.id, Arc::new(source))).collect();
+            match checked(sources::by_ids(&client, &wanted.sources).await, || None)? {
+                Ok(found) => {
+                    let shared = found.into_iter().map(|source| (source.id, Arc::new(source)));
+                    joined.sources = shared.collect();
+                }
+                // One of them is damaged: which is found out one by one.
+                Err(_) => {
+                    for id in &wanted.sources {
+                        match checked(sources::by_ids(&client, &[*id]).await, || None)? {
+                            Ok(found) => joined.sources.extend(
+                                found.into_iter().map(|source| (source.id, Arc::new(source))),
+                            ),
+                            Err(damage) => {
+                                joined.damaged(DamagedTable::Source, &id.0, damage.reason);
+                            }
+                        }
+                    }
+                }
+            }
         }
+        let taken_down = first(&client, "SELECT EXISTS(SELECT 1 FROM takedown)", &[]).await?;
+        joined.keeps_all = !taken_down.is_some_and(|row| row.try_get(0).unwrap_or(true));
         Ok(joined)
     }
 
@@ -146,6 +172,7 @@ impl Outbox for PgStore {
                 run(&client, "DELETE FROM sink WHERE name = $1", &[&name]).await?
             }
         };
+        drop(client);
         self.told().await;
         Ok(done)
     }
@@ -194,8 +221,26 @@ const SELECT: &str = "SELECT s.name, s.seq, s.turn, s.state, s.paused_at, s.held
     s.last_error, s.updated_at, (SELECT count(*) FROM dead_letter d WHERE d.sink = s.name)
   FROM sink s";
 
+/// Has sinks send again what they left out because the rows of these subjects were damaged.
+pub(super) async fn send_damaged_again<C: Session>(
+    client: &C,
+    subjects: &[String],
+) -> Result<(), DbError> {
+    if subjects.is_empty() {
+        return Ok(());
+    }
+    run(
+        client,
+        "UPDATE dead_letter SET again = 1 WHERE code = $1 AND EXISTS(
+           SELECT 1 FROM event e WHERE e.seq = dead_letter.seq AND e.subject = ANY($2::text[]))",
+        &[&ROW_DAMAGED, &subjects],
+    )
+    .await?;
+    Ok(())
+}
+
 /// How articles came to us.
-async fn trails<C: GenericClient>(
+async fn trails<C: Session>(
     client: &C,
     joined: &Joined,
 ) -> Result<HashMap<TaskId, Arc<Trail>>, DbError> {
@@ -228,13 +273,13 @@ fn read_sink(row: &Row) -> Result<SinkRow, DbError> {
     })
 }
 
-async fn find<C: GenericClient>(client: &C, name: &str) -> Result<Option<SinkRow>, DbError> {
+async fn find<C: Session>(client: &C, name: &str) -> Result<Option<SinkRow>, DbError> {
     let sql = format!("{SELECT} WHERE s.name = $1");
     first(client, &sql, &[&name]).await?.as_ref().map(read_sink).transpose()
 }
 
 /// The place that a start stands for.
-async fn place<C: GenericClient>(client: &C, start: Start) -> Result<i64, DbError> {
+async fn place<C: Session>(client: &C, start: Start) -> Result<i64, DbError> {
     match start {
         Start::Beginning => Ok(0),
         Start::After(seq) => Ok(seq),
@@ -247,7 +292,7 @@ async fn place<C: GenericClient>(client: &C, start: Start) -> Result<i64, DbErro
     }
 }
 
-async fn ends<C: GenericClient>(client: &C, after: i64) -> Result<LogEnds, DbError> {
+async fn ends<C: Session>(client: &C, after: i64) -> Result<LogEnds, DbError> {
     let sql = "SELECT coalesce((SELECT min(seq) FROM event), 0),
           coalesce((SELECT max(seq) FROM event), 0),
           (SELECT at FROM event WHERE seq > $1 ORDER BY seq LIMIT 1)";
@@ -256,7 +301,7 @@ async fn ends<C: GenericClient>(client: &C, after: i64) -> Result<LogEnds, DbErr
     Ok(LogEnds { first: int(&row, 0)?, last: int(&row, 1)?, next_at })
 }
 
-async fn bury<C: GenericClient>(
+async fn bury<C: Session>(
     client: &C,
     name: &str,
     refused: &[Refusal],

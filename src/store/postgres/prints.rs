@@ -2,19 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use deadpool_postgres::GenericClient;
-
-use crate::db::DbError;
 use crate::db::postgres::{Tx, column, first, rows, run};
+use crate::db::{DbError, Session};
 use crate::model::{NewEvent, TaskId};
 use crate::store::Commit;
 use crate::store::prints::{self, Prints};
 
 /// Blocks that stand on several pages of a host.
-pub(super) async fn repeated<C: GenericClient>(
-    client: &C,
-    host: &str,
-) -> Result<HashSet<u64>, DbError> {
+pub(super) async fn repeated<C: Session>(client: &C, host: &str) -> Result<HashSet<u64>, DbError> {
     let sql = "SELECT prints FROM host_prints WHERE host = $1";
     let Some(row) = first(client, sql, &[&host]).await? else { return Ok(HashSet::new()) };
     Ok(Prints::read(row.try_get(0)?).repeated())

@@ -3,9 +3,10 @@
 use tokio_postgres::Row;
 
 use super::keep::write_entries;
+use super::outbox::send_damaged_again;
 use super::{article, log, read};
 use crate::db::postgres::{Given, column, rows, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{DbError, PgDb, whole_rows};
 use crate::frontier::Rules;
 use crate::frontier::postgres::{int, lock, maybe, named, narrow, now, queue_ids, refusals};
 use crate::model::{
@@ -74,7 +75,8 @@ pub(super) async fn find(db: &PgDb, filter: &FetchFilter) -> Result<Vec<FetchRec
         "SELECT {FETCH_COLUMNS} FROM \"fetch\" f WHERE {} ORDER BY f.id LIMIT $1",
         conditions.join(" AND ")
     );
-    rows(&db.client().await?, &sql, &given).await?.iter().map(read_fetch).collect()
+    let found = rows(&db.client().await?, &sql, &given).await?;
+    whole_rows("fetch", found.iter().map(read_fetch))
 }
 
 pub(super) async fn entries_since(
@@ -88,7 +90,7 @@ pub(super) async fn entries_since(
         Ok((id, FetchId::from_bytes(read::hash("fetch", row, 1)?)))
     };
     let given: [Given<'_>; 2] = [&feed.0, &fetch.as_bytes().as_slice()];
-    rows(&db.client().await?, sql, &given).await?.iter().map(read).collect()
+    whole_rows("entry", rows(&db.client().await?, sql, &given).await?.iter().map(read))
 }
 
 pub(super) async fn segments(db: &PgDb) -> Result<Vec<SegmentUse>, DbError> {
@@ -119,7 +121,8 @@ pub(super) async fn needed(
     );
     let kind = i16::try_from(Kind::Feed.number()).unwrap_or(i16::MAX);
     let given: [Given<'_>; 3] = [&segment, &kind, &i64::from(per_feed)];
-    rows(&db.client().await?, &sql, &given).await?.iter().map(read_fetch).collect()
+    let found = rows(&db.client().await?, &sql, &given).await?;
+    whole_rows("fetch", found.iter().map(read_fetch))
 }
 
 pub(super) async fn move_raw(db: &PgDb, moved: &[MovedRaw]) -> Result<(), DbError> {
@@ -142,12 +145,18 @@ pub(super) async fn move_raw(db: &PgDb, moved: &[MovedRaw]) -> Result<(), DbErro
 }
 
 /// Notes that bytes of a segment are no longer kept, of so many fetches; how many there were.
-pub(super) async fn forget(db: &PgDb, segment: &str, limit: usize) -> Result<u64, DbError> {
+pub(super) async fn forget(
+    db: &PgDb,
+    segment: &str,
+    kept: u64,
+    limit: usize,
+) -> Result<u64, DbError> {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     run(
         &db.client().await?,
         "UPDATE \"fetch\" SET segment = NULL, \"offset\" = NULL, length = NULL WHERE id IN
-           (SELECT id FROM \"fetch\" WHERE segment = $1 LIMIT $2)",
-        &[&segment, &i64::try_from(limit).unwrap_or(i64::MAX)],
+           (SELECT id FROM \"fetch\" WHERE segment = $1 AND \"offset\" + length > $3 LIMIT $2)",
+        &[&segment, &number(limit as u64), &number(kept)],
     )
     .await
 }
@@ -164,9 +173,18 @@ pub(super) async fn reread(db: &PgDb, read: &Reread, rules: &Rules) -> Result<u6
     let read = &strip_read(read, &refusals(&tx, &addresses_read(read)).await?);
     let mut events = Vec::new();
     let ids: Vec<_> = read.entries.iter().map(|(_, fact)| fact.id).collect();
-    let mut known = read::entries(&tx, &ids).await?;
+    let (mut known, mut damaged) = read::checked_entries(&tx, &ids).await?;
+    let is_lost = |id: &&EntryId| !known.contains_key(id);
+    let mended: Vec<String> = ids.iter().filter(is_lost).map(ToString::to_string).collect();
     let mut changed: Vec<(EntryRow, &EntryFact)> = Vec::new();
     for (at, fact) in &read.entries {
+        if let Some(damage) = damaged.remove(&fact.id) {
+            let (row, event) =
+                apply::entry_mended(damage.left, fact, task.id, task.source, *at, now);
+            changed.push((row, fact));
+            events.extend(event);
+            continue;
+        }
         let previous = known.remove(&fact.id);
         if let Some((row, event)) =
             apply::entry_again(previous, fact, task.id, task.source, *at, now)
@@ -176,10 +194,14 @@ pub(super) async fn reread(db: &PgDb, read: &Reread, rules: &Rules) -> Result<u6
         }
     }
     write_entries(&tx, &changed).await?;
+    send_damaged_again(&tx, &mended).await?;
+    let mut count = changed.len() as u64;
     if let Some((at, fact)) = &read.article {
-        events.extend(article::put_again(&tx, fact, *at, now).await?);
+        let (is_changed, event) = article::put_again(&tx, fact, *at, now).await?;
+        count += u64::from(is_changed);
+        events.extend(event);
     }
     log::append(&tx, &events, now).await?;
     tx.commit().await?;
-    Ok(events.len() as u64)
+    Ok(count)
 }

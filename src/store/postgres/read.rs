@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 
-use deadpool_postgres::GenericClient;
+use serde_json::json;
 use tokio_postgres::Row;
 
 use super::raw::{FETCH_COLUMNS, read_fetch};
 use crate::db::postgres::{column, first, rows};
-use crate::db::{DbError, PgDb};
+use crate::db::{DbError, PgDb, Session, whole_rows};
 use crate::frontier::postgres::{int, maybe, named, narrow};
 use crate::model::{
-    EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Health, Kind, SourceId, TaskId, Ts,
+    Entry, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Health, Kind, SourceId,
+    TaskId, Ts,
 };
+use crate::store::damage::{Beside, Damage, DamagedEvent, check, checked};
 use crate::store::forms::{PRICE, SETTING, from_json};
 use crate::store::{BLOCKED_MS, Demand, EventFilter, Totals, Vitals};
 
@@ -35,29 +37,56 @@ pub(super) fn maybe_hash<const N: usize>(
     there.then(|| hash(what, row, at)).transpose()
 }
 
-/// Those of these entries that are kept.
-pub(super) async fn entries<C: GenericClient>(
+/// An entry.
+pub(super) async fn entry<C: Session>(
+    client: &C,
+    id: EntryId,
+) -> Result<Option<EntryRow>, DbError> {
+    let (mut known, damaged) = checked_entries(client, &[id]).await?;
+    match damaged.get(&id) {
+        Some(damage) => Err(damage.error("entry")),
+        None => Ok(known.remove(&id)),
+    }
+}
+
+/// Those of these entries that are kept, and those that are damaged.
+pub(super) async fn checked_entries<C: Session>(
     client: &C,
     ids: &[EntryId],
-) -> Result<HashMap<EntryId, EntryRow>, DbError> {
-    let sql = "SELECT id, feed_id, body, content_hash, first_seen, last_seen, seen_count, fetch_id
-        FROM entry WHERE id = ANY($1::bytea[]) AND withdrawn = 0";
+) -> Result<(HashMap<EntryId, EntryRow>, HashMap<EntryId, Damage<EntryRow>>), DbError> {
+    let sql = "SELECT id, feed_id, body, content_hash, first_seen, last_seen, seen_count, fetch_id,
+          checksum, published, link_hash FROM entry WHERE id = ANY($1::bytea[]) AND withdrawn = 0";
     let found = rows(client, sql, &[&column(ids, |id| id.0.as_slice())]).await?;
-    let read = |row: &Row| {
+    let (mut known, mut damaged) = (HashMap::with_capacity(found.len()), HashMap::new());
+    for row in &found {
         let id = EntryId(hash("entry", row, 0)?);
-        let entry = EntryRow {
-            id,
-            feed_id: TaskId(int(row, 1)?),
-            entry: from_json("entry", row.try_get(2)?)?,
-            content_hash: hash("entry", row, 3)?,
-            first_seen: Ts::from_ms(int(row, 4)?),
-            last_seen: Ts::from_ms(int(row, 5)?),
-            seen_count: narrow("count", row, 6)?,
-            fetch: maybe_hash("fetch", row, 7)?.map(FetchId::from_bytes),
+        let read = || {
+            let body: &str = row.try_get(2)?;
+            let content: &[u8] = row.try_get(3)?;
+            let beside = Beside::document(&id.0, content, maybe(row, 9)?);
+            check("entry", &[body.as_bytes()], &beside, maybe(row, 8)?)?;
+            maybe_hash::<32>("entry", row, 10)?;
+            read_entry(row, id, from_json("entry", body)?)
         };
-        Ok((id, entry))
-    };
-    found.iter().map(read).collect()
+        match checked(read(), || read_entry(row, id, Entry::default()).ok())? {
+            Ok(entry) => drop(known.insert(id, entry)),
+            Err(damage) => drop(damaged.insert(id, damage)),
+        }
+    }
+    Ok((known, damaged))
+}
+
+fn read_entry(row: &Row, id: EntryId, entry: Entry) -> Result<EntryRow, DbError> {
+    Ok(EntryRow {
+        id,
+        feed_id: TaskId(int(row, 1)?),
+        entry,
+        content_hash: hash("entry", row, 3)?,
+        first_seen: Ts::from_ms(int(row, 4)?),
+        last_seen: Ts::from_ms(int(row, 5)?),
+        seen_count: narrow("count", row, 6)?,
+        fetch: maybe_hash("fetch", row, 7)?.map(FetchId::from_bytes),
+    })
 }
 
 pub(super) async fn fetches(
@@ -69,25 +98,45 @@ pub(super) async fn fetches(
         "SELECT {FETCH_COLUMNS} FROM \"fetch\" f WHERE f.task_id = $1 ORDER BY f.at DESC LIMIT $2"
     );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    rows(&db.client().await?, &sql, &[&task.0, &limit]).await?.iter().map(read_fetch).collect()
+    let found = rows(&db.client().await?, &sql, &[&task.0, &limit]).await?;
+    whole_rows("fetch", found.iter().map(read_fetch))
 }
 
-pub(super) async fn events(db: &PgDb, filter: &EventFilter) -> Result<Vec<Event>, DbError> {
+pub(super) async fn events(
+    db: &PgDb,
+    filter: &EventFilter,
+) -> Result<Vec<Result<Event, DamagedEvent>>, DbError> {
     let sql = filter.sql(["$1", "$2"]);
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let read = |row: &Row| {
-        Ok(Event {
-            seq: int(row, 0)?,
-            at: Ts::from_ms(int(row, 1)?),
-            kind: named("event", row, 2, EventKind::from_number)?,
-            subject: row.try_get(3)?,
-            source: maybe(row, 4)?.map(SourceId),
-            payload: from_json("event", row.try_get(5)?)?,
-        })
+        let whole = || {
+            let payload: &str = row.try_get(5)?;
+            let beside = Beside::event(int(row, 1)?, int(row, 2)?, row.try_get(3)?);
+            check("event", &[payload.as_bytes()], &beside, maybe(row, 6)?)?;
+            read_event(row, from_json("event", payload)?)
+        };
+        let seq = int(row, 0)?;
+        let event = checked(whole(), || read_event(row, json!({})).ok())?;
+        Ok(event.map_err(|Damage { reason, left }| DamagedEvent {
+            seq,
+            reason,
+            left: left.map(Box::new),
+        }))
     };
     let found = rows(&db.client().await?, &sql, &[&filter.after, &limit]).await?;
     let events = found.iter().map(read).collect::<Result<_, DbError>>()?;
     Ok(filter.in_order(events))
+}
+
+fn read_event(row: &Row, payload: serde_json::Value) -> Result<Event, DbError> {
+    Ok(Event {
+        seq: int(row, 0)?,
+        at: Ts::from_ms(int(row, 1)?),
+        kind: named("event", row, 2, EventKind::from_number)?,
+        subject: row.try_get(3)?,
+        source: maybe(row, 4)?.map(SourceId),
+        payload,
+    })
 }
 
 pub(super) async fn demand(db: &PgDb) -> Result<Demand, DbError> {
@@ -108,13 +157,17 @@ pub(super) async fn demand(db: &PgDb) -> Result<Demand, DbError> {
     if let Some(row) = first(&client, sql, &[&Kind::Feed.number()]).await? {
         demand.unpolled = narrow("count", &row, 0)?;
     }
-    let sql = "SELECT count(*) FROM feed f JOIN \"fetch\" x
-        ON x.task_id = f.task_id AND x.at > coalesce($1, feedmill_now()) - 86400000";
-    if let Some(row) = first(&client, sql, &[&db.given_now()]).await? {
-        demand.made = narrow("count", &row, 0)?;
-    }
     let note = super::lookup::meta(&client, PRICE).await?;
     demand.price = note.map(|note| from_json("price", &note)).transpose()?;
+    let looked = demand.price.map_or(i64::MAX, |note| note.at.ms());
+    // What a clock that ran ahead left behind was not made in the last day.
+    let sql = "SELECT count(*), count(*) FILTER (WHERE x.at > $2) FROM feed f JOIN \"fetch\" x
+        ON x.task_id = f.task_id AND x.at > coalesce($1, feedmill_now()) - 86400000
+          AND x.at <= coalesce($1, feedmill_now())";
+    if let Some(row) = first(&client, sql, &[&db.given_now(), &looked]).await? {
+        demand.made = narrow("count", &row, 0)?;
+        demand.made_since = narrow("count", &row, 1)?;
+    }
     Ok(demand)
 }
 

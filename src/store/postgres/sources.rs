@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
 use super::log;
 use super::takedown::drop_articles;
 use crate::db::postgres::{Tx, column, first, rows, run};
-use crate::db::{DbError, PgDb};
+use crate::db::{DbError, PgDb, Session, whole_rows};
 use crate::frontier::Rules;
 use crate::frontier::postgres::{
     SOURCE_COLUMNS, change, int, keep, lock, maybe_code, maybe_ts, named, narrow, now,
@@ -64,7 +63,7 @@ pub(super) async fn add(
     renew_tops(&tx, &ids).await?;
     let source = by_id(&tx, id).await?;
     tx.commit().await?;
-    revive(db, id).await?;
+    revive(db, &mut client, id).await?;
     Ok(source)
 }
 
@@ -79,17 +78,14 @@ async fn queues_of(
     queue_ids(db, all.iter().map(|one| one.host.as_str()).collect(), rules).await
 }
 
-pub(super) async fn by_id<C: GenericClient>(
-    client: &C,
-    id: SourceId,
-) -> Result<Option<Source>, DbError> {
+pub(super) async fn by_id<C: Session>(client: &C, id: SourceId) -> Result<Option<Source>, DbError> {
     let sql = format!("SELECT {SOURCE_COLUMNS} FROM source s WHERE id = $1");
     let found = first(client, &sql, &[&id.0]).await?;
     Ok(found.map(|row| read_source(&row, 0)).transpose()?.flatten())
 }
 
 /// Those of these sources that are there.
-pub(super) async fn by_ids<C: GenericClient>(
+pub(super) async fn by_ids<C: Session>(
     client: &C,
     ids: &[SourceId],
 ) -> Result<Vec<Source>, DbError> {
@@ -99,7 +95,7 @@ pub(super) async fn by_ids<C: GenericClient>(
 }
 
 /// The source with this name or id.
-async fn by_name<C: GenericClient>(client: &C, name: &str) -> Result<Option<Source>, DbError> {
+async fn by_name<C: Session>(client: &C, name: &str) -> Result<Option<Source>, DbError> {
     let sql = format!(
         "SELECT {SOURCE_COLUMNS} FROM source s WHERE $1 IN (name, uuid)
          ORDER BY (name = $1) DESC LIMIT 1"
@@ -111,7 +107,7 @@ async fn by_name<C: GenericClient>(client: &C, name: &str) -> Result<Option<Sour
 pub(super) async fn list(db: &PgDb) -> Result<Vec<Source>, DbError> {
     let sql = format!("SELECT {SOURCE_COLUMNS} FROM source s ORDER BY name");
     let found = rows(&db.client().await?, &sql, &[]).await?;
-    found.iter().filter_map(|row| read_source(row, 0).transpose()).collect()
+    whole_rows("source", found.iter().filter_map(|row| read_source(row, 0).transpose()))
 }
 
 pub(super) async fn show(
@@ -125,7 +121,7 @@ pub(super) async fn show(
 }
 
 /// The channels of a source, or of all.
-pub(super) async fn channels<C: GenericClient>(
+pub(super) async fn channels<C: Session>(
     client: &C,
     source: Option<SourceId>,
 ) -> Result<Vec<ChannelState>, DbError> {
@@ -144,11 +140,11 @@ pub(super) async fn channels<C: GenericClient>(
         &[&first, &last, &Kind::Feed.number(), &Kind::Sitemap.number(), &Kind::Listing.number()],
     )
     .await?;
-    found.iter().map(read_channel).collect()
+    whole_rows("channel", found.iter().map(read_channel))
 }
 
 /// Hosts that pages of a source link to, most links first.
-pub(super) async fn outside<C: GenericClient>(
+pub(super) async fn outside<C: Session>(
     client: &C,
     source: SourceId,
 ) -> Result<Vec<OutsideHost>, DbError> {
@@ -196,7 +192,8 @@ pub(super) async fn set_enabled(
     name: &str,
     disabled: Option<&str>,
 ) -> Result<Option<(Source, Vec<TaskId>)>, DbError> {
-    let mut client = db.client().await?;
+    // A source may have any number of tasks.
+    let mut client = db.maintenance().await?;
     let tx = client.transaction().await?;
     change(&tx).await?;
     let Some(source) = by_name(&tx, name).await? else { return Ok(None) };
@@ -225,7 +222,7 @@ pub(super) async fn set_enabled(
     }
     let changed = by_id(&tx, source.id).await?;
     tx.commit().await?;
-    if wanted && revive(db, source.id).await? && !told {
+    if wanted && revive(db, &mut client, source.id).await? && !told {
         let tx = client.transaction().await?;
         log::append(&tx, &switched, now).await?;
         tx.commit().await?;
@@ -332,7 +329,7 @@ pub(super) async fn withdraw(db: &PgDb, name: &str, limit: usize) -> Result<Opti
 
 /// Forgets a source. What it owned passes on or is set aside; articles and history stay.
 pub(super) async fn remove(db: &PgDb, name: &str) -> Result<Option<Source>, DbError> {
-    let mut client = db.client().await?;
+    let mut client = db.maintenance().await?;
     let tx = client.transaction().await?;
     change(&tx).await?;
     let Some(source) = by_name(&tx, name).await? else { return Ok(None) };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use deadpool_postgres::GenericClient;
+use feedmill_formats::sketch::Sketch;
 use feedmill_formats::url as web;
 use tokio_postgres::Row;
 
@@ -19,7 +19,7 @@ use crate::model::{
     NewTakedown, RawRef, Scope, SourceId, Takedown, TaskId, Ts, UrlHash,
 };
 use crate::store::apply;
-use crate::store::forms::{from_json, sketch, to_json};
+use crate::store::forms::{from_json, sketch, text_field, to_json};
 use crate::store::takedown::{
     Doomed, Erasure, FoundEntry, GoneArticle, Search, Takedowns, Target, blank, blanked,
     entry_withdrawn, withdrawn,
@@ -28,7 +28,7 @@ use crate::store::takedown::{
 #[async_trait]
 impl Takedowns for PgStore {
     async fn doomed(&self, target: Target) -> Result<Doomed, DbError> {
-        let mut client = self.db.client().await?;
+        let mut client = self.db.maintenance().await?;
         let tx = client.transaction().await?;
         run(&tx, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY", &[]).await?;
         let mut search = Search::new(&target, self.rules());
@@ -104,6 +104,7 @@ impl Takedowns for PgStore {
         )
         .await?;
         tx.commit().await?;
+        drop(client);
         self.told().await;
         Ok(())
     }
@@ -120,13 +121,13 @@ impl Takedowns for PgStore {
         let mut left = Vec::new();
         for row in &found {
             let payload: &str = row.try_get(1)?;
-            let blank = blanked(payload)
-                .map_err(|_| DbError::Corrupt { what: "event", value: payload.to_owned() })?;
+            // What is damaged may say anything.
+            let blank = blanked(payload).unwrap_or_else(|_| Some("{}".to_owned()));
             left.extend(blank.map(|text| Ok::<_, DbError>((int(row, 0)?, text))).transpose()?);
         }
         run(
             &client,
-            "UPDATE event SET payload = w.payload
+            "UPDATE event SET payload = w.payload, checksum = NULL
              FROM unnest($1::bigint[], $2::text[]) AS w(seq, payload) WHERE event.seq = w.seq",
             &[&column(&left, |(seq, _)| *seq), &column(&left, |(_, text)| text.as_str())],
         )
@@ -149,7 +150,7 @@ impl Takedowns for PgStore {
     }
 
     async fn lift_takedown(&self, scope: Scope, target: &str, by: &str) -> Result<bool, DbError> {
-        let mut client = self.db.client().await?;
+        let mut client = self.db.maintenance().await?;
         let tx = client.transaction().await?;
         let now = now(&self.db, &tx).await?;
         let sql = "UPDATE takedown SET lifted_at = $3, lifted_by = $4
@@ -288,7 +289,7 @@ async fn fetches(tx: &Tx<'_>, search: &mut Search<'_>) -> Result<(), DbError> {
 }
 
 async fn articles(tx: &Tx<'_>, target: &Target, search: &mut Search<'_>) -> Result<(), DbError> {
-    let columns = "SELECT id, body::json ->> 'url' FROM article";
+    let columns = "SELECT id, body FROM article";
     let found = match target {
         Target::Source(source) => {
             let known: Vec<UrlHash> = search.doomed.addresses.iter().copied().collect();
@@ -303,8 +304,8 @@ async fn articles(tx: &Tx<'_>, target: &Target, search: &mut Search<'_>) -> Resu
         }
     };
     for row in &found {
-        let url: Option<&str> = row.try_get(1)?;
-        search.article(UrlHash::from_bytes(hash("article", row, 0)?), url.unwrap_or_default());
+        let url = text_field(row.try_get(1)?, "url").unwrap_or_default();
+        search.article(UrlHash::from_bytes(hash("article", row, 0)?), &url);
     }
     Ok(())
 }
@@ -312,7 +313,7 @@ async fn articles(tx: &Tx<'_>, target: &Target, search: &mut Search<'_>) -> Resu
 async fn entries(tx: &Tx<'_>, search: &mut Search<'_>) -> Result<(), DbError> {
     let addresses: Vec<UrlHash> = search.doomed.addresses.iter().copied().collect();
     let feeds: Vec<i64> = search.polls.iter().copied().collect();
-    let sql = "SELECT e.id, e.feed_id, e.link_hash, e.body::json ->> 'canonical_link', t.source_id
+    let sql = "SELECT e.id, e.feed_id, e.link_hash, e.body, t.source_id
         FROM entry e LEFT JOIN task t ON t.id = e.feed_id
         WHERE e.withdrawn = 0 AND (e.link_hash = ANY($1::bytea[]) OR e.feed_id = ANY($2::bigint[])
           OR EXISTS(SELECT 1 FROM unnest($3::text[]) AS h(name) WHERE strpos(lower(e.body), h.name) > 0))";
@@ -322,7 +323,7 @@ async fn entries(tx: &Tx<'_>, search: &mut Search<'_>) -> Result<(), DbError> {
             id: EntryId(hash("entry", row, 0)?),
             feed: int(row, 1)?,
             link_hash: maybe_hash("entry", row, 2)?.map(UrlHash::from_bytes),
-            link: row.try_get(3)?,
+            link: text_field(row.try_get(3)?, "canonical_link"),
             source: maybe(row, 4)?.map(SourceId),
         });
     }
@@ -335,7 +336,7 @@ pub(super) async fn drop_articles(
     ids: &[ArticleId],
 ) -> Result<Vec<(ArticleId, GoneArticle)>, DbError> {
     let bytes = column(ids, |id| id.as_bytes().as_slice());
-    let sql = "SELECT a.row, a.id, a.body::json ->> 'url', a.source_id, a.sketch, a.fetch_id, t.url
+    let sql = "SELECT a.row, a.id, a.body, a.source_id, a.sketch, a.fetch_id, t.url
         FROM article a LEFT JOIN task t ON t.id = a.task_id
         WHERE a.id = ANY($1::bytea[]) ORDER BY a.row";
     let found = rows(tx, sql, &[&bytes]).await?;
@@ -343,11 +344,12 @@ pub(super) async fn drop_articles(
     for row in &found {
         let place = int(row, 0)?;
         places.push(place);
-        let known = sketch(row.try_get::<_, Option<&[u8]>>(4)?)?;
-        keys.extend(known.keys().map(|key| (key, place)));
+        // Of one that is damaged nobody knows the keys: they lead nowhere then.
+        let known = sketch(row.try_get::<_, Option<&[u8]>>(4)?).ok();
+        keys.extend(known.iter().flat_map(Sketch::keys).map(|key| (key, place)));
         let id = UrlHash::from_bytes(hash("article", row, 1)?);
         let fetch = maybe_hash("fetch", row, 5)?.map(FetchId::from_bytes);
-        let (url, given) = (row.try_get(2)?, row.try_get(6)?);
+        let (url, given) = (text_field(row.try_get(2)?, "url"), row.try_get(6)?);
         let (source, fetches) = (maybe(row, 3)?.map(SourceId), fetch.into_iter().collect());
         gone.push((id, GoneArticle { url, given, source, fetches }));
     }
@@ -385,7 +387,9 @@ pub(super) async fn drop_articles(
 
 /// Leaves of entries only what they are known by; what the log says of it.
 async fn bury(tx: &Tx<'_>, ids: &[EntryId]) -> Result<Vec<NewEvent>, DbError> {
-    let known = read::entries(tx, ids).await?;
+    let (mut known, damaged) = read::checked_entries(tx, ids).await?;
+    // Those that are damaged go as well.
+    known.extend(damaged.into_iter().filter_map(|(id, damage)| Some((id, damage.left?))));
     let feeds: Vec<i64> = known.values().map(|entry| entry.feed_id.0).collect();
     let sql = "SELECT id, source_id FROM task WHERE id = ANY($1::bigint[])";
     let mut sources: HashMap<i64, Option<SourceId>> = HashMap::new();
@@ -402,7 +406,7 @@ async fn bury(tx: &Tx<'_>, ids: &[EntryId]) -> Result<Vec<NewEvent>, DbError> {
     }
     run(
         tx,
-        "UPDATE entry SET body = w.body, withdrawn = 1
+        "UPDATE entry SET body = w.body, withdrawn = 1, checksum = NULL
          FROM unnest($1::bytea[], $2::text[]) AS w(id, body) WHERE entry.id = w.id",
         &[&column(&graves, |(id, _)| id.0.as_slice()), &column(&graves, |(_, body)| body.as_str())],
     )

@@ -1,22 +1,21 @@
 //! Who told of an address.
 
-use deadpool_postgres::GenericClient;
 use tokio_postgres::Row;
 
-use crate::db::DbError;
 use crate::db::postgres::{column, rows};
+use crate::db::{DbError, Session, whole_rows};
 use crate::frontier::postgres::{int, named};
 use crate::model::{Origin, Reference, TaskId, Ts};
 use crate::store::forms::{TOLD, category, told_once};
 
 /// All who told of these tasks, with the task, in the order in which they first did.
-pub(super) async fn references<C: GenericClient>(
+pub(super) async fn references<C: Session>(
     client: &C,
     tasks: &[TaskId],
 ) -> Result<Vec<(TaskId, Reference)>, DbError> {
     let sql = format!("{TOLD} WHERE r.task_id = ANY($1::bigint[])");
     let found = rows(client, &sql, &[&column(tasks, |task| task.0)]).await?;
-    let mut told: Vec<(TaskId, Reference)> = found.iter().map(read).collect::<Result<_, _>>()?;
+    let mut told: Vec<(TaskId, Reference)> = whole_rows("task", found.iter().map(read))?;
     told_once(&mut told);
     Ok(told)
 }

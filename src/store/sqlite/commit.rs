@@ -4,7 +4,7 @@ use feedmill_formats::url as web;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::takedown::{put_erasures, put_graves};
-use super::{article, lookup, prints, read};
+use super::{article, lookup, outbox, prints, read};
 use crate::db::DbError;
 use crate::frontier::sqlite::{
     Completed, allow_again, become_channel, complete, refusals, rehome, settle, take,
@@ -14,6 +14,7 @@ use crate::model::{
     DiscoveryFact, EntryFact, EntryId, EntryRow, FeedFact, FetchRecord, NewEvent, Outside,
     RobotsFact, SourceId, Task, TaskId, Ts, Verdict,
 };
+use crate::store::damage::{Beside, checksum};
 use crate::store::forms::{
     PRICE, left_out_note, readdressed, to_json, uid_key, warnings_note, with_channels,
 };
@@ -328,9 +329,30 @@ fn put_entry(
     source: Option<SourceId>,
     now: Ts,
 ) -> Result<Option<NewEvent>, DbError> {
-    let previous = read::entry(conn, fact.id)?;
+    let previous = match read::checked_entry(conn, fact.id)? {
+        Some(Err(damage)) => return mend_entry(conn, damage.left, fact, (feed, source), now, now),
+        found => found.and_then(Result::ok),
+    };
     let (row, event) = apply::entry(previous, fact.clone(), feed, source, now);
     put_entry_row(conn, &row, fact)?;
+    Ok(event)
+}
+
+/// Keeps an entry in place of a row that cannot be read; what the log says of it. Sinks that left it out
+/// get it.
+pub(super) fn mend_entry(
+    conn: &Connection,
+    left: Option<EntryRow>,
+    fact: &EntryFact,
+    (feed, source): (TaskId, Option<SourceId>),
+    at: Ts,
+    now: Ts,
+) -> Result<Option<NewEvent>, DbError> {
+    let (row, event) = apply::entry_mended(left, fact, feed, source, at, now);
+    put_entry_row(conn, &row, fact)?;
+    conn.prepare_cached("UPDATE entry SET feed_id = ?2, first_seen = ?3 WHERE id = ?1")?
+        .execute((row.id.0, row.feed_id.0, row.first_seen.ms()))?;
+    outbox::send_damaged_again(conn, &row.id.to_string())?;
     Ok(event)
 }
 
@@ -339,16 +361,17 @@ pub(super) fn put_entry_row(
     row: &EntryRow,
     fact: &EntryFact,
 ) -> Result<(), DbError> {
+    let body = to_json(&row.entry)?;
     conn.prepare_cached(
         "INSERT INTO entry(id, feed_id, link_hash, published, content_hash, first_seen, last_seen,
-           seen_count, fetch_id, slice_offset, slice_length, body, updated, uid)
-         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+           seen_count, fetch_id, slice_offset, slice_length, body, updated, uid, checksum)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
          ON CONFLICT(id) DO UPDATE SET link_hash = excluded.link_hash,
            published = excluded.published, content_hash = excluded.content_hash,
            last_seen = excluded.last_seen, seen_count = excluded.seen_count,
            fetch_id = excluded.fetch_id, slice_offset = excluded.slice_offset,
            slice_length = excluded.slice_length, deleted_at = NULL, withdrawn = 0, body = excluded.body,
-           updated = excluded.updated",
+           updated = excluded.updated, uid = excluded.uid, checksum = excluded.checksum",
     )?
     .execute(params![
         row.id.0,
@@ -362,9 +385,13 @@ pub(super) fn put_entry_row(
         row.fetch.map(|id| *id.as_bytes()),
         fact.slice.map(|(offset, _)| i64::try_from(offset).unwrap_or(i64::MAX)),
         fact.slice.map(|(_, length)| i64::try_from(length).unwrap_or(i64::MAX)),
-        to_json(&row.entry)?,
+        body,
         row.entry.updated.map(Ts::ms),
         uid_key(&row.entry.uid),
+        checksum(
+            &[body.as_bytes()],
+            &Beside::document(&row.id.0, &row.content_hash, row.entry.published.map(Ts::ms)),
+        ),
     ])?;
     Ok(())
 }
@@ -389,15 +416,21 @@ fn bury_entry(conn: &Connection, id: EntryId, now: Ts) -> Result<bool, DbError> 
 }
 
 pub(super) fn put_event(conn: &Connection, event: &NewEvent, now: Ts) -> Result<(), DbError> {
+    let payload = to_json(&event.payload)?;
     conn.prepare_cached(
-        "INSERT INTO event(at, kind, subject, source_id, payload) VALUES(?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO event(at, kind, subject, source_id, payload, checksum)
+         VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute((
         now.ms(),
         event.kind.number(),
         &event.subject,
         event.source.map(|source| source.0),
-        to_json(&event.payload)?,
+        &payload,
+        checksum(
+            &[payload.as_bytes()],
+            &Beside::event(now.ms(), event.kind.number(), &event.subject),
+        ),
     ))?;
     Ok(())
 }

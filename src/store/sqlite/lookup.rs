@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::prints;
-use crate::db::DbError;
+use crate::db::{DbError, whole, whole_rows};
 use crate::frontier::sqlite::number;
 use crate::frontier::{Candidate, Rules, queue_key};
 use crate::model::{
@@ -13,6 +13,7 @@ use crate::model::{
     Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts, UrlHash,
     Verdict,
 };
+use crate::store::damage::{Beside, check, checked};
 use crate::store::forms::{self, PRICE, price};
 
 pub(super) fn lookup(conn: &Connection, ask: &Ask, rules: &Rules) -> Result<Known, DbError> {
@@ -45,7 +46,8 @@ fn discovery(conn: &Connection, source: SourceId) -> Result<Option<Discovery>, D
         .prepare_cached("SELECT state FROM discovery WHERE source_id = ?1")?
         .query_row([source.0], |row| row.get(0))
         .optional()?;
-    state.map(|state| forms::from_json("discovery", &state)).transpose()
+    let state = state.map(|state| forms::from_json("discovery", &state)).transpose();
+    Ok(whole("discovery", state)?.flatten())
 }
 
 /// The searches for channels of all sources.
@@ -55,7 +57,7 @@ pub(super) fn discoveries(conn: &Connection) -> Result<Vec<(SourceId, Discovery)
         select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
     let read =
         |(id, state): (i64, String)| Ok((SourceId(id), forms::from_json("discovery", &state)?));
-    rows.into_iter().map(read).collect()
+    whole_rows("discovery", rows.into_iter().map(read))
 }
 
 /// What the poll lane knows of addresses.
@@ -70,12 +72,14 @@ fn leads(conn: &Connection, asked: &[Candidate]) -> Result<HashMap<String, LeadS
     for lead in asked {
         let mut rows = select.query((&lead.host, Lane::Poll.number(), lead.hash.head()))?;
         let Some(row) = rows.next()? else { continue };
-        let state = LeadState {
-            kind: number("kind", row.get(0)?, Kind::from_number)?,
-            status: number("status", row.get(1)?, Status::from_number)?,
-            fetched_at: row.get::<_, Option<i64>>(2)?.map(Ts::from_ms),
+        let read = || {
+            Ok(LeadState {
+                kind: number("kind", row.get(0)?, Kind::from_number)?,
+                status: number("status", row.get(1)?, Status::from_number)?,
+                fetched_at: row.get::<_, Option<i64>>(2)?.map(Ts::from_ms),
+            })
         };
-        known.insert(lead.url.clone(), state);
+        known.extend(whole("task", read())?.map(|state| (lead.url.clone(), state)));
     }
     Ok(known)
 }
@@ -112,7 +116,7 @@ fn listed(conn: &Connection, (source, depth): (SourceId, u16)) -> Result<u32, Db
 }
 
 pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, DbError> {
-    Ok(conn
+    let found = conn
         .prepare_cached(
             "SELECT version, title, failures, last_success, body_hash, interval_ms, schedule, bucket,
                health, probed_at, yielded, heard, moving_to, moving_since, moving_polls,
@@ -142,7 +146,9 @@ pub(super) fn feed(conn: &Connection, id: TaskId) -> Result<Option<FeedState>, D
                 left_out: forms::left_out(row.get::<_, Option<Vec<u8>>>(19)?.as_deref()),
             })
         })
-        .optional()?)
+        .optional();
+    // One that is damaged is learned anew.
+    Ok(whole("feed", found.map_err(DbError::from))?.flatten())
 }
 
 fn moving(row: &Row<'_>) -> rusqlite::Result<Option<Moving>> {
@@ -186,7 +192,9 @@ fn entries(conn: &Connection, ask: &Ask) -> Result<Entries, DbError> {
                 updated: row.get::<_, Option<i64>>(2)?.map(Ts::from_ms),
             })
         });
-        match (found.optional()?, ask.feed) {
+        // One that is damaged is written anew by what is said of it now.
+        let found = whole("entry", found.optional().map_err(DbError::from))?.flatten();
+        match (found, ask.feed) {
             (Some(entry), _) => drop(known.insert(asked.id, entry)),
             (None, Some(feed)) => {
                 for entry in relatives(conn, feed, asked)? {
@@ -219,13 +227,13 @@ fn relatives(
     if let Some(page) = asked.page {
         let mut rows = by_page.query((page.as_bytes().as_slice(), feed.0))?;
         while let Some(row) = rows.next()? {
-            found.push(linked(row)?);
+            found.extend(checked(linked(row), || None)?.ok());
         }
     }
     if let Some(date) = asked.date {
         let mut rows = by_date.query((feed.0, date.ms(), forms::MOST_OF_A_DATE))?;
         while let Some(row) = rows.next()? {
-            found.push(linked(row)?);
+            found.extend(checked(linked(row), || None)?.ok());
         }
     }
     Ok(found)
@@ -239,7 +247,7 @@ fn linked(row: &Row<'_>) -> Result<LinkedEntry, DbError> {
 }
 
 pub(super) fn robots(conn: &Connection, origin: &str) -> Result<Option<RobotsState>, DbError> {
-    Ok(conn
+    let found = conn
         .prepare_cached(
             "SELECT body, fetched_at, expires_at, failures FROM robots WHERE origin = ?1",
         )?
@@ -252,16 +260,24 @@ pub(super) fn robots(conn: &Connection, origin: &str) -> Result<Option<RobotsSta
                 failures: row.get(3)?,
             })
         })
-        .optional()?)
+        .optional();
+    Ok(whole("robots.txt", found.map_err(DbError::from))?.flatten())
 }
 
 fn evidence(conn: &Connection, page: UrlHash) -> Result<Option<Evidence>, DbError> {
-    let body: Option<String> = conn
-        .prepare_cached(
-            "SELECT body FROM entry WHERE link_hash = ?1 ORDER BY first_seen, row LIMIT 1",
-        )?
-        .query_row([page.as_bytes().as_slice()], |row| row.get(0))
-        .optional()?;
-    let Some(body) = body else { return Ok(None) };
-    Ok(Some(forms::evidence(forms::from_json("entry", &body)?)))
+    let mut select = conn.prepare_cached(
+        "SELECT body, checksum, id, content_hash, published FROM entry WHERE link_hash = ?1
+         ORDER BY first_seen, row LIMIT 1",
+    )?;
+    let mut rows = select.query([page.as_bytes().as_slice()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let read = || {
+        let body: String = row.get(0)?;
+        let (id, content): ([u8; 32], [u8; 32]) = (row.get(2)?, row.get(3)?);
+        let beside = Beside::document(&id, &content, row.get(4)?);
+        check("entry", &[body.as_bytes()], &beside, row.get(1)?)?;
+        forms::from_json("entry", &body)
+    };
+    // What a damaged entry says is no evidence.
+    Ok(checked(read(), || None)?.ok().map(forms::evidence))
 }

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{SqliteStore, article, read, sources, told};
-use crate::db::DbError;
+use crate::db::{DbError, whole};
 use crate::model::Ts;
+use crate::store::damage::{DamagedTable, ROW_DAMAGED, checked, readable};
 use crate::store::forms::{from_json, to_json};
 use crate::store::outbox::{
     DeadLetter, Delivery, Joined, LogEnds, Outbox, SinkCursor, SinkRow, SinkWish, Start, Trail,
@@ -165,22 +166,50 @@ fn read_sink(row: &Row<'_>) -> Result<SinkRow, DbError> {
 fn join(conn: &Connection, wanted: &Wanted) -> Result<Joined, DbError> {
     let mut joined = Joined::default();
     for id in &wanted.entries {
-        joined.entries.extend(read::entry(conn, *id)?.map(|entry| (*id, entry)));
+        match readable(read::checked_entry(conn, *id))? {
+            Some(Ok(entry)) => drop(joined.entries.insert(*id, entry)),
+            Some(Err(reason)) => joined.damaged(DamagedTable::Entry, id, reason),
+            None => {}
+        }
     }
     for id in &wanted.articles {
-        let Some((row, text)) = article::with_text(conn, *id)? else { continue };
+        let (row, text) = match readable(article::checked_with_text(conn, *id))? {
+            Some(Ok(article)) => article,
+            Some(Err(reason)) => {
+                joined.damaged(DamagedTable::Article, id, reason);
+                continue;
+            }
+            None => continue,
+        };
         let given = conn
             .prepare_cached("SELECT url FROM task WHERE id = ?1")?
             .query_row([row.task_id.0], |row| row.get(0))
-            .optional()?;
+            .optional();
+        let given = whole("task", given.map_err(DbError::from))?.flatten();
         let told = told::references(conn, &[row.task_id])?;
         joined.trails.insert(row.task_id, Arc::new(Trail { given, told }));
         joined.articles.insert(*id, (row, text));
     }
     for id in &wanted.sources {
-        joined.sources.extend(sources::by_id(conn, *id)?.map(|source| (*id, Arc::new(source))));
+        match checked(sources::by_id(conn, *id), || None)? {
+            Ok(source) => joined.sources.extend(source.map(|source| (*id, Arc::new(source)))),
+            Err(damage) => joined.damaged(DamagedTable::Source, &id.0, damage.reason),
+        }
     }
+    joined.keeps_all = !conn
+        .prepare_cached("SELECT EXISTS(SELECT 1 FROM takedown)")?
+        .query_row([], |row| row.get::<_, bool>(0))?;
     Ok(joined)
+}
+
+/// Has sinks send again what they left out because the row of this subject was damaged.
+pub(super) fn send_damaged_again(conn: &Connection, subject: &str) -> Result<(), DbError> {
+    conn.prepare_cached(
+        "UPDATE dead_letter SET again = 1 WHERE code = ?1 AND EXISTS(
+           SELECT 1 FROM event e WHERE e.seq = dead_letter.seq AND e.subject = ?2)",
+    )?
+    .execute((ROW_DAMAGED, subject))?;
+    Ok(())
 }
 
 fn find(conn: &Connection, name: &str) -> Result<Option<SinkRow>, DbError> {
@@ -222,7 +251,8 @@ fn ends(conn: &Connection, after: i64) -> Result<LogEnds, DbError> {
             Ok(LogEnds {
                 first: row.get(0)?,
                 last: row.get(1)?,
-                next_at: row.get::<_, Option<i64>>(2)?.map(Ts::from_ms),
+                // A damaged event has no time.
+                next_at: row.get::<_, Option<i64>>(2).ok().flatten().map(Ts::from_ms),
             })
         })?)
 }

@@ -3,9 +3,9 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
-use super::commit::{put_entry_row, put_event};
-use super::{article, read};
-use crate::db::DbError;
+use super::commit::{mend_entry, put_entry_row, put_event};
+use super::{article, outbox, read};
+use crate::db::{DbError, whole, whole_rows};
 use crate::frontier::sqlite::{number, refusals};
 use crate::model::{Code, EntryId, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
 use crate::store::apply;
@@ -78,7 +78,7 @@ pub(super) fn find(conn: &Connection, filter: &FetchFilter) -> Result<Vec<FetchR
     let mut rows = select.query(params_from_iter(values))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read_fetch(row)?);
+        found.extend(whole("fetch", read_fetch(row))?);
     }
     Ok(found)
 }
@@ -93,7 +93,7 @@ pub(super) fn entries_since(
     let found = select.query_map((feed.0, fetch.as_bytes()), |row| {
         Ok((EntryId(row.get(0)?), FetchId::from_bytes(row.get(1)?)))
     })?;
-    Ok(found.collect::<Result<_, _>>()?)
+    whole_rows("entry", found.map(|row| row.map_err(DbError::from)))
 }
 
 pub(super) fn segments(conn: &Connection) -> Result<Vec<SegmentUse>, DbError> {
@@ -108,7 +108,7 @@ pub(super) fn segments(conn: &Connection) -> Result<Vec<SegmentUse>, DbError> {
             last: Ts::from_ms(row.get(2)?),
         })
     })?;
-    Ok(found.collect::<Result<_, _>>()?)
+    whole_rows("fetch", found.map(|row| row.map_err(DbError::from)))
 }
 
 /// Those in a segment that are among the last `per_feed` documents of their feed.
@@ -128,7 +128,7 @@ pub(super) fn needed(
     let mut rows = select.query((segment, Kind::Feed.number(), per_feed))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read_fetch(row)?);
+        found.extend(whole("fetch", read_fetch(row))?);
     }
     Ok(found)
 }
@@ -151,13 +151,19 @@ pub(super) fn move_raw(conn: &Connection, moved: &[MovedRaw]) -> Result<(), DbEr
 }
 
 /// Notes that bytes of a segment are no longer kept, of so many fetches; how many there were.
-pub(super) fn forget(conn: &Connection, segment: &str, limit: usize) -> Result<u64, DbError> {
+pub(super) fn forget(
+    conn: &Connection,
+    segment: &str,
+    kept: u64,
+    limit: usize,
+) -> Result<u64, DbError> {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let forgotten = conn
         .prepare_cached(
             "UPDATE fetch SET segment = NULL, offset = NULL, length = NULL WHERE id IN
-               (SELECT id FROM fetch WHERE segment = ?1 LIMIT ?2)",
+               (SELECT id FROM fetch WHERE segment = ?1 AND offset + length > ?3 LIMIT ?2)",
         )?
-        .execute((segment, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+        .execute((segment, number(limit as u64), number(kept)))?;
     Ok(forgotten as u64)
 }
 
@@ -165,21 +171,36 @@ pub(super) fn forget(conn: &Connection, segment: &str, limit: usize) -> Result<u
 pub(super) fn reread(conn: &Connection, read: &Reread, now: Ts) -> Result<u64, DbError> {
     let read = &strip_read(read, &refusals(conn, addresses_read(read))?);
     let task = &read.task;
-    let mut events = Vec::new();
+    let (mut events, mut changed) = (Vec::new(), 0);
     for (at, fact) in &read.entries {
-        let previous = read::entry(conn, fact.id)?;
+        let previous = match read::checked_entry(conn, fact.id)? {
+            Some(Err(damage)) => {
+                let owner = (task.id, task.source);
+                events.extend(mend_entry(conn, damage.left, fact, owner, *at, now)?);
+                changed += 1;
+                continue;
+            }
+            found => found.and_then(Result::ok),
+        };
+        let is_lost = previous.is_none();
         if let Some((row, event)) =
             apply::entry_again(previous, fact, task.id, task.source, *at, now)
         {
             put_entry_row(conn, &row, fact)?;
+            if is_lost {
+                outbox::send_damaged_again(conn, &row.id.to_string())?;
+            }
             events.push(event);
+            changed += 1;
         }
     }
     if let Some((at, fact)) = &read.article {
-        events.extend(article::put_again(conn, fact, *at, now)?);
+        let (is_changed, event) = article::put_again(conn, fact, *at, now)?;
+        changed += u64::from(is_changed);
+        events.extend(event);
     }
     for event in &events {
         put_event(conn, event, now)?;
     }
-    Ok(events.len() as u64)
+    Ok(changed)
 }

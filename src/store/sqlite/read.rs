@@ -1,13 +1,16 @@
 //! Reading back what is kept.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
+use serde_json::json;
 
 use super::raw::{FETCH_COLUMNS, read_fetch};
-use crate::db::DbError;
+use crate::db::{DbError, whole};
 use crate::frontier::sqlite::number;
 use crate::model::{
-    EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Health, Kind, SourceId, TaskId, Ts,
+    Entry, EntryId, EntryRow, Event, EventKind, FetchId, FetchRecord, Health, Kind, SourceId,
+    TaskId, Ts,
 };
+use crate::store::damage::{Beside, Checked, Damage, DamagedEvent, check, checked};
 use crate::store::forms::{PRICE, SETTING, from_json};
 use crate::store::{BLOCKED_MS, Demand, EventFilter, Totals, Vitals};
 
@@ -36,34 +39,62 @@ pub(super) fn demand(conn: &Connection, now: Ts) -> Result<Demand, DbError> {
                AND t.status = 0 AND NOT EXISTS(SELECT 1 FROM feed f WHERE f.task_id = t.id)",
         )?
         .query_row([Kind::Feed.number()], |row| row.get(0))?;
-    demand.made = conn
-        .prepare_cached(
-            "SELECT count(*) FROM feed f JOIN fetch x ON x.task_id = f.task_id AND x.at > ?1",
-        )?
-        .query_row([now.ms() - DAY_MS], |row| row.get(0))?;
     let note = super::lookup::meta(conn, PRICE)?;
     demand.price = note.map(|note| from_json("price", &note)).transpose()?;
+    let looked = demand.price.map_or(now, |note| note.at);
+    // What a clock that ran ahead left behind was not made in the last day.
+    (demand.made, demand.made_since) = conn
+        .prepare_cached(
+            "SELECT count(*), coalesce(sum(x.at > ?3), 0) FROM feed f
+             JOIN fetch x ON x.task_id = f.task_id AND x.at > ?1 AND x.at <= ?2",
+        )?
+        .query_row((now.ms() - DAY_MS, now.ms(), looked.ms()), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
     Ok(demand)
 }
 
 pub(super) fn entry(conn: &Connection, id: EntryId) -> Result<Option<EntryRow>, DbError> {
+    let found = checked_entry(conn, id)?;
+    found.map(|found| found.map_err(|damage| damage.error("entry"))).transpose()
+}
+
+/// An entry, or what is wrong with its row.
+pub(super) fn checked_entry(
+    conn: &Connection,
+    id: EntryId,
+) -> Result<Option<Checked<EntryRow>>, DbError> {
     let mut select = conn.prepare_cached(
-        "SELECT feed_id, body, content_hash, first_seen, last_seen, seen_count, fetch_id
-         FROM entry WHERE id = ?1 AND withdrawn = 0",
+        "SELECT feed_id, body, content_hash, first_seen, last_seen, seen_count, fetch_id, checksum,
+           published, link_hash, updated, deleted_at, uid, slice_offset, slice_length FROM entry WHERE id = ?1 AND withdrawn = 0",
     )?;
     let mut rows = select.query([id.0.as_slice()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let body: String = row.get(1)?;
-    Ok(Some(EntryRow {
+    let read = || {
+        let body: String = row.get(1)?;
+        let content: [u8; 32] = row.get(2)?;
+        let beside = Beside::document(&id.0, &content, row.get(8)?);
+        check("entry", &[body.as_bytes()], &beside, row.get(7)?)?;
+        row.get::<_, Option<[u8; 32]>>(9)?;
+        for number in 10..15 {
+            row.get::<_, Option<i64>>(number)?;
+        }
+        read_entry(row, id, from_json("entry", &body)?)
+    };
+    checked(read(), || read_entry(row, id, Entry::default()).ok()).map(Some)
+}
+
+fn read_entry(row: &Row<'_>, id: EntryId, entry: Entry) -> Result<EntryRow, DbError> {
+    Ok(EntryRow {
         id,
         feed_id: TaskId(row.get(0)?),
-        entry: from_json("entry", &body)?,
+        entry,
         content_hash: row.get(2)?,
         first_seen: Ts::from_ms(row.get(3)?),
         last_seen: Ts::from_ms(row.get(4)?),
         seen_count: row.get(5)?,
         fetch: fetch_id(row.get(6)?),
-    }))
+    })
 }
 
 pub(super) fn fetches(
@@ -78,28 +109,45 @@ pub(super) fn fetches(
     let mut rows = select.query((task.0, i64::try_from(limit).unwrap_or(i64::MAX)))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read_fetch(row)?);
+        found.extend(whole("fetch", read_fetch(row))?);
     }
     Ok(found)
 }
 
-pub(super) fn events(conn: &Connection, filter: &EventFilter) -> Result<Vec<Event>, DbError> {
+pub(super) fn events(
+    conn: &Connection,
+    filter: &EventFilter,
+) -> Result<Vec<Result<Event, DamagedEvent>>, DbError> {
     let mut select = conn.prepare_cached(&filter.sql(["?1", "?2"]))?;
     let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
     let mut rows = select.query((filter.after, limit))?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
-        let payload: String = row.get(5)?;
-        events.push(Event {
-            seq: row.get(0)?,
-            at: Ts::from_ms(row.get(1)?),
-            kind: number("event", row.get(2)?, EventKind::from_number)?,
-            subject: row.get(3)?,
-            source: row.get::<_, Option<i64>>(4)?.map(SourceId),
-            payload: from_json("event", &payload)?,
-        });
+        let seq = row.get(0)?;
+        let read = || {
+            let payload: String = row.get(5)?;
+            let subject: String = row.get(3)?;
+            let beside = Beside::event(row.get(1)?, row.get(2)?, &subject);
+            check("event", &[payload.as_bytes()], &beside, row.get(6)?)?;
+            read_event(row, from_json("event", &payload)?)
+        };
+        let event = checked(read(), || read_event(row, json!({})).ok())?;
+        let damaged =
+            |Damage { reason, left }| DamagedEvent { seq, reason, left: left.map(Box::new) };
+        events.push(event.map_err(damaged));
     }
     Ok(filter.in_order(events))
+}
+
+fn read_event(row: &Row<'_>, payload: serde_json::Value) -> Result<Event, DbError> {
+    Ok(Event {
+        seq: row.get(0)?,
+        at: Ts::from_ms(row.get(1)?),
+        kind: number("event", row.get(2)?, EventKind::from_number)?,
+        subject: row.get(3)?,
+        source: row.get::<_, Option<i64>>(4)?.map(SourceId),
+        payload,
+    })
 }
 
 pub(super) fn totals(conn: &Connection) -> Result<Totals, DbError> {

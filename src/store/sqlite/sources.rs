@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::commit::put_event;
 use super::takedown::drop_article;
-use crate::db::DbError;
+use crate::db::{DbError, whole};
 use crate::frontier::Rules;
 use crate::frontier::sqlite::{
     SOURCE_COLUMNS, number, park, read_source, release, rerank, resume, revive, take,
@@ -78,7 +78,7 @@ pub(super) fn list(conn: &Connection) -> Result<Vec<Source>, DbError> {
     let mut rows = select.query([])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read_source(row)?);
+        found.extend(whole("source", read_source(row))?);
     }
     Ok(found)
 }
@@ -112,7 +112,7 @@ pub(super) fn channels(
     let mut rows = select.query((first, last, feed, sitemap, listing))?;
     let mut channels = Vec::new();
     while let Some(row) = rows.next()? {
-        channels.push(read_channel(row)?);
+        channels.extend(whole("channel", read_channel(row))?);
     }
     Ok(channels)
 }

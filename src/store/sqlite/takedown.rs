@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use async_trait::async_trait;
+use feedmill_formats::sketch::Sketch;
 use feedmill_formats::url as web;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_iter};
@@ -16,6 +17,7 @@ use crate::model::{
     ArticleId, Code, Entry, EntryFact, EntryId, EntryRow, EventKind, FetchId, NewTakedown, RawRef,
     Scope, SourceId, Takedown, TaskId, Ts, UrlHash,
 };
+use crate::store::damage::Damage;
 use crate::store::forms::{from_json, sketch, to_json};
 use crate::store::takedown::{
     Doomed, Erasure, FoundEntry, GoneArticle, Search, Takedowns, Target, blank, blanked,
@@ -46,7 +48,7 @@ impl Takedowns for SqliteStore {
         let count = found.len() as u64;
         self.db
             .write(move |conn| {
-                let sql = "UPDATE event SET payload = ?2 WHERE seq = ?1";
+                let sql = "UPDATE event SET payload = ?2, checksum = NULL WHERE seq = ?1";
                 let mut update = conn.prepare_cached(sql)?;
                 found.iter().try_for_each(|(seq, text)| update.execute((seq, text)).map(drop))?;
                 Ok(())
@@ -182,12 +184,15 @@ fn doomed(conn: &Connection, target: &Target, rules: &Rules) -> Result<Doomed, D
         search.article(UrlHash::from_bytes(row.get(0)?), url.as_deref().unwrap_or_default());
         Ok(())
     };
-    let of_site = "SELECT id, json_extract(body, '$.url') FROM article WHERE site = ?1";
-    let of_source = "SELECT id, json_extract(body, '$.url') FROM article WHERE source_id = ?1";
+    // The address of one that is damaged is not known.
+    const FOUND: &str = "SELECT id,
+        CASE WHEN json_valid(body) THEN json_extract(body, '$.url') END FROM article WHERE";
+    let of_site = &format!("{FOUND} site = ?1");
+    let of_source = &format!("{FOUND} source_id = ?1");
     match target {
         Target::Source(source) => {
             each(conn, of_source, [Value::from(source.0)], &mut article)?;
-            let by_id = "SELECT id, json_extract(body, '$.url') FROM article WHERE id = ?1";
+            let by_id = &format!("{FOUND} id = ?1");
             each(conn, by_id, known, &mut article)?;
         }
         _ => {
@@ -242,8 +247,8 @@ fn tasks(
 }
 
 fn entries(conn: &Connection, search: &mut Search<'_>, hosts: Vec<Value>) -> Result<(), DbError> {
-    const FOUND: &str =
-        "SELECT e.id, e.feed_id, e.link_hash, json_extract(e.body, '$.canonical_link'),
+    const FOUND: &str = "SELECT e.id, e.feed_id, e.link_hash,
+          CASE WHEN json_valid(e.body) THEN json_extract(e.body, '$.canonical_link') END,
         t.source_id FROM entry e LEFT JOIN task t ON t.id = e.feed_id WHERE e.withdrawn = 0 AND";
     let hashes = blobs(&search.doomed.addresses);
     let feeds: Vec<Value> = search.polls.iter().map(|feed| Value::from(*feed)).collect();
@@ -330,7 +335,8 @@ pub(super) fn drop_article(
 ) -> Result<Option<GoneArticle>, DbError> {
     let found = conn
         .prepare_cached(
-            "SELECT a.row, json_extract(a.body, '$.url'), a.source_id, a.sketch, a.fetch_id, t.url
+            "SELECT a.row, CASE WHEN json_valid(a.body) THEN json_extract(a.body, '$.url') END,
+               a.source_id, a.sketch, a.fetch_id, t.url
              FROM article a LEFT JOIN task t ON t.id = a.task_id WHERE a.id = ?1",
         )?
         .query_row([id.as_bytes()], |row| {
@@ -348,7 +354,8 @@ pub(super) fn drop_article(
     let past = select.query_map([place], |row| row.get(0).map(FetchId::from_bytes))?;
     gone.fetches.extend(past.collect::<Result<Vec<_>, _>>()?);
     let mut forget = conn.prepare_cached("DELETE FROM article_key WHERE key = ?1 AND row = ?2")?;
-    for key in sketch(known.as_deref())?.keys() {
+    // Of one that is damaged nobody knows the keys: they lead nowhere then.
+    for key in sketch(known.as_deref()).iter().flat_map(Sketch::keys) {
         forget.execute((key, place))?;
     }
     for sql in [
@@ -370,15 +377,22 @@ pub(super) fn drop_article(
 
 /// Leaves of an entry only what it is known by; what it was, and whose.
 fn bury(conn: &Connection, id: EntryId) -> Result<Option<(EntryRow, Option<SourceId>)>, DbError> {
-    let Some(row) = read::entry(conn, id)? else { return Ok(None) };
+    // One that is damaged goes as well.
+    let row = match read::checked_entry(conn, id)? {
+        Some(Ok(row)) => row,
+        Some(Err(Damage { left: Some(row), .. })) => row,
+        _ => return Ok(None),
+    };
     let source: Option<i64> = conn
         .prepare_cached("SELECT source_id FROM task WHERE id = ?1")?
         .query_row([row.feed_id.0], |row| row.get(0))
         .optional()?
         .flatten();
     let body = to_json(&blank(row.entry.clone()))?;
-    conn.prepare_cached("UPDATE entry SET body = ?2, withdrawn = 1 WHERE id = ?1")?
-        .execute((id.0.as_slice(), body))?;
+    conn.prepare_cached(
+        "UPDATE entry SET body = ?2, withdrawn = 1, checksum = NULL WHERE id = ?1",
+    )?
+    .execute((id.0.as_slice(), body))?;
     Ok(Some((row, source.map(SourceId))))
 }
 
@@ -437,8 +451,8 @@ fn wordy(conn: &Connection, articles: &[ArticleId]) -> Result<Vec<(i64, String)>
     while let Some(row) = rows.next()? {
         if subjects.contains(row.get_ref(1)?.as_str().unwrap_or_default()) {
             let payload: String = row.get(2)?;
-            let left = blanked(&payload)
-                .map_err(|_| DbError::Corrupt { what: "event", value: payload })?;
+            // What is damaged may say anything.
+            let left = blanked(&payload).unwrap_or_else(|_| Some("{}".to_owned()));
             found.extend(left.map(|left| Ok::<_, DbError>((row.get(0)?, left))).transpose()?);
         }
     }

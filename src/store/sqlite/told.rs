@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row};
 
-use crate::db::DbError;
+use crate::db::{DbError, whole};
 use crate::frontier::sqlite::number;
 use crate::model::{Origin, Reference, TaskId, Ts};
 use crate::store::forms::{TOLD, category, told_once};
@@ -14,7 +14,7 @@ pub(super) fn references(conn: &Connection, tasks: &[TaskId]) -> Result<Vec<Refe
     for task in tasks {
         let mut rows = select.query([task.0])?;
         while let Some(row) = rows.next()? {
-            told.push((*task, read(row)?));
+            told.extend(whole("task", read(row))?.map(|one| (*task, one)));
         }
     }
     told_once(&mut told);

@@ -8,13 +8,13 @@ use tokio::net::tcp::OwnedReadHalf;
 
 use super::{Server, worlds};
 
-struct Listener {
+pub(super) struct Listener {
     lines: BufReader<OwnedReadHalf>,
     _hold: tokio::net::tcp::OwnedWriteHalf,
 }
 
 impl Listener {
-    async fn open(server: &Server, path: &str, headers: &str) -> Self {
+    pub(super) async fn open(server: &Server, path: &str, headers: &str) -> Self {
         let stream = TcpStream::connect(server.address).await.unwrap();
         let (read, mut write) = stream.into_split();
         let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n{headers}\r\n", server.address);
@@ -23,7 +23,7 @@ impl Listener {
     }
 
     /// The next line that begins like this, without its beginning.
-    async fn next(&mut self, begins: &str) -> String {
+    pub(super) async fn next(&mut self, begins: &str) -> String {
         let look = async {
             loop {
                 let mut line = String::new();
@@ -34,6 +34,21 @@ impl Listener {
             }
         };
         tokio::time::timeout(Duration::from_secs(30), look).await.expect("something is told")
+    }
+
+    /// Waits for the end of the answer.
+    pub(super) async fn ends(&mut self) {
+        let look = async {
+            let mut line = String::new();
+            while self.lines.read_line(&mut line).await.is_ok_and(|length| length > 0) {
+                let end = line == "0\r\n";
+                line.clear();
+                if end {
+                    break;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), look).await.expect("it ends");
     }
 }
 

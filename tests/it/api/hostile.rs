@@ -89,6 +89,7 @@ async fn huge_slow_and_split_requests_are_refused() {
     let world = World::new(1, 1).await;
     let server = Server::start(&world, |config| {
         config.api.max_body = "64KB".parse().unwrap();
+        config.api.max_upload = "64KB".parse().unwrap();
         config.api.max_connections = 20;
     })
     .await;
@@ -167,6 +168,10 @@ async fn pages_of_other_sites_and_other_names_get_nothing() {
     let look =
         server.ask("GET", "/api/v1/sources", &[("origin", "https://evil.example")], "").await;
     assert_eq!(look.header("access-control-allow-origin"), None);
+    assert_eq!((look.status, look.code()), (403, "cross_origin".to_owned()), "nor a look");
+    let silent = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")];
+    let look = server.ask("GET", "/api/v1/events/stream", &silent, "").await;
+    assert_eq!(look.code(), "cross_origin");
     let asked = [("origin", "https://app.example"), ("access-control-request-method", "POST")];
     assert_eq!(server.ask("OPTIONS", "/api/v1/sources", &asked, "").await.status, 204);
     server.stop().await;
@@ -178,10 +183,11 @@ async fn whoever_asks_too_often_is_told_when_to_come_back() {
     let server = Server::start(&world, |config| config.api.rate_limit = 1).await;
     let mut refused = None;
     for _ in 0..30 {
-        let answer = server.get("/healthz").await;
+        let answer = server.get("/openapi.json").await;
         if answer.status == 429 {
             refused = Some(answer);
         }
+        assert_eq!(server.get("/healthz").await.status, 200, "monitors are not counted");
     }
     let refused = refused.expect("somebody is refused");
     assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);

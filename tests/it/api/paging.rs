@@ -149,7 +149,7 @@ async fn pages_and_lines_are_the_same_list() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_list_of_the_document_comes_as_lines() {
     let (world, _database) = worlds(2, 3).await.swap_remove(0);
-    let server = Server::start(&world, |_| {}).await;
+    let server = Server::administered(&world, |_| {}).await;
     let said: serde_json::Value = serde_json::from_str(&feedmill::api::openapi()).unwrap();
     let mut lists = 0;
     for (path, item) in said["paths"].as_object().unwrap() {

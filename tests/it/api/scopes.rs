@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Server, new_worlds, token};
 use crate::kill::binary;
+use crate::process::Process;
 use crate::support::{World, until};
 
 /// Every operation with the scope that it needs; nothing for those that everybody may use.
@@ -71,6 +72,30 @@ async fn wants_scopes(world: &World) {
             }
         }
     }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_open_loopback_only_an_administrators_operations_want_a_token() {
+    let (world, _database) = new_worlds(1, 1).await.swap_remove(0);
+    let server = Server::start(&world, |_| {}).await;
+    let mut admins = 0;
+    for (method, path, needed) in operations() {
+        if path.ends_with("/stream") {
+            continue;
+        }
+        let status = server.ask(&method, &path, &[], "").await.status;
+        match needed == Some(Scope::Admin) {
+            true => assert_eq!(status, 401, "{method} {path}"),
+            false => assert!(!matches!(status, 401 | 403), "{method} {path}: {status}"),
+        }
+        admins += usize::from(needed == Some(Scope::Admin));
+        // What a proxy sends is nobody's without a token.
+        let sent = [("x-forwarded-for", "192.0.2.1")];
+        let status = server.ask(&method, &path, &sent, "").await.status;
+        assert_eq!(status == 401, needed.is_some(), "{method} {path} through a proxy: {status}");
+    }
+    assert!(admins >= 7, "{admins}");
     server.stop().await;
 }
 
@@ -188,7 +213,7 @@ async fn a_server_without_an_engine_knows_the_figures_of_the_store() {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let set = format!("api.listen=127.0.0.1:{port}");
         let arguments = ["run", "--roles", "api", "--set", &set];
-        let mut child = binary().args(arguments).args(place(&world)).spawn().unwrap();
+        let mut child = Process::spawn(binary().args(arguments).args(place(&world)));
         let bearer = format!("Bearer {token}");
         let server = Server::at(([127, 0, 0, 1], port).into());
         until("the figures of the store", async || {

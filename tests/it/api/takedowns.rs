@@ -26,7 +26,7 @@ impl Asker<'_> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_taken_down_goes_and_is_refused_until_that_is_lifted() {
     for (world, _database) in worlds(3, 4).await {
-        let server = Server::start(&world, |_| {}).await;
+        let server = Server::administered(&world, |_| {}).await;
         let secret = token(&world, "press office", Scope::Admin, 3).await;
         let admin = Asker { server: &server, bearer: format!("Bearer {secret}") };
         let url = first(&server, "/api/v1/articles", "url").await;
@@ -69,7 +69,7 @@ async fn what_is_taken_down_goes_and_is_refused_until_that_is_lifted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn takedowns_are_listed_and_hosts_among_the_opt_outs() {
     for (world, _database) in worlds(2, 2).await {
-        let server = Server::start(&world, |_| {}).await;
+        let server = Server::administered(&world, |_| {}).await;
         let hosts = ["a.example", "c.example", "never.seen.example", "z.example"];
         for host in hosts {
             let body = json!({"what": host, "why": "asked to", "by": "its owner"});

@@ -85,3 +85,44 @@ async fn refusals(room: &Room, times: usize) {
     let told = |line: &&String| line.contains("401") || line.contains("403");
     assert_eq!((log.len(), log.iter().filter(told).count()), (times, times), "{log:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_link_makes_an_administrator_and_leaves_the_address_bar() {
+    if !Room::wanted() {
+        return;
+    }
+    let world = World::new(1, 1).await;
+    let room = Room::shaped(world, |_| {}).await;
+    let browser = &room.browser;
+
+    // Without it, what needs an administrator is said and not offered.
+    browser.open("/settings").await;
+    browser.reads_in("#who", "open on loopback · write").await;
+    browser.reads_in("#needs-admin", "needs the scope admin").await;
+    browser.reads_in("tbody tr", "data_dir").await;
+    assert_eq!(browser.count("tbody button").await, 0);
+    assert_eq!(browser.count("[role=tab]").await, 1);
+
+    // The link, as from the terminal.
+    browser.open(&format!("/settings#token={}", room.server.login)).await;
+    browser.reads_in("#who", "login link · admin").await;
+    assert_eq!(browser.at().await, "/settings", "the token is gone from the address");
+    browser.until("all tabs", "document.querySelectorAll('[role=tab]').length === 3").await;
+    browser.until("a change", "document.querySelectorAll('tbody button').length > 0").await;
+    let file_only = "[...document.querySelectorAll('tbody tr')].filter((row) => \
+        row.innerText.includes('fetch.proxy')).every((row) => !row.querySelector('button'))";
+    assert_eq!(browser.ask(file_only).await, true);
+    // It is kept for the browser, not for the tab alone, and in no cookie.
+    assert_eq!(browser.ask("[sessionStorage.length, document.cookie]").await, json!([0, ""]));
+    browser.open("/").await;
+    browser.reads_in("#who", "login link · admin").await;
+    room.is_clean().await;
+
+    // A link of an earlier run: it is said, and the page goes on without it.
+    browser.open("/#token=fml_0000").await;
+    browser.reads("The login link has expired").await;
+    browser.reads_in("#who", "open on loopback · write").await;
+    assert_eq!(browser.ask("localStorage.getItem('feedmill.login')").await, Value::Null);
+    browser.log().await;
+    room.close().await;
+}

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Reply;
 use crate::kill::{ANYWHERE, binary};
+use crate::process::Process;
 use crate::support::World;
 
 async fn newsroom(front: Front) -> World {
@@ -87,8 +88,10 @@ async fn beside_an_engine_too_the_feed_is_asked_for_once() {
     let world = newsroom(Front::Plain).await;
     let publisher = &world.newsroom.publishers()[0];
     let (home, feed) = (publisher.url("/"), publisher.feed_url().unwrap());
-    let mut engine =
-        program(&world, &["run", "--quiet", "--lanes", "poll", "--set", ANYWHERE]).spawn().unwrap();
+    let mut engine = Process::spawn(&mut program(
+        &world,
+        &["run", "--quiet", "--lanes", "poll", "--set", ANYWHERE],
+    ));
     let lock = world.dir().join("own/feedmill.db");
     while !EngineLock::is_held(&lock) {
         assert!(engine.try_wait().unwrap().is_none(), "the engine ended");
@@ -139,7 +142,10 @@ async fn status_tells_who_was_never_fetched_and_why() {
         .output()
         .unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.starts_with("0 failing, 0 blocked, 0 late, 1 never fetched"), "{told}");
+    assert!(
+        told.starts_with("0 failing, 0 blocked, 0 over quota, 0 late, 1 never fetched"),
+        "{told}"
+    );
     assert!(told.contains("nothing found among 11 addresses"), "{told}");
 }
 

@@ -9,7 +9,7 @@ use feedmill::store::{Reread, SqliteStore, Store};
 use super::Desk;
 use crate::contract::ready::article;
 
-const FIRST: &str = "https://www.a.example/1";
+pub(super) const FIRST: &str = "https://www.a.example/1";
 const COPY: &str = "https://b.example/1";
 
 fn words(of: &str, from: usize, to: usize) -> String {
@@ -17,7 +17,7 @@ fn words(of: &str, from: usize, to: usize) -> String {
 }
 
 /// A desk whose store has an article in two forms and a copy of it.
-fn desk() -> Desk {
+pub(super) fn desk() -> Desk {
     let desk = Desk::new();
     desk.ok(&["frontier", "submit", FIRST]);
     let path = desk.path().join("feedmill-data/feedmill.db");
@@ -27,6 +27,7 @@ fn desk() -> Desk {
         lease: std::time::Duration::from_mins(1),
         robots_for_feeds: false,
         discover: false,
+        ignore_pauses: false,
         concurrency: 1,
         groups: vec![],
     };

@@ -148,7 +148,7 @@ pub(super) async fn the_price_and_what_it_follows_from_are_kept(open: Open) {
 
     let now = trial.now();
     for value in [12.5, 1e4] {
-        let note = PriceNote { value, correction: -0.5, at: now, since: now };
+        let note = PriceNote { value, correction: -0.5, owed: 2.5, at: now, since: now };
         trial.store.set_price(note).await.unwrap();
         assert_eq!(trial.store.demand().await.unwrap().price, Some(note));
     }

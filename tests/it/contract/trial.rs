@@ -35,6 +35,7 @@ pub(super) fn rules() -> Rules {
         lease: TERM,
         robots_for_feeds: false,
         discover: false,
+        ignore_pauses: false,
         concurrency: 1,
         groups: vec![],
     }

@@ -146,12 +146,37 @@ pub(super) async fn line_13_spacing_outlasts_restarts_and_clock_steps(mut stage:
     stage.until_asked("/feed", 3).await;
     stage.world.pass(pass(59));
     stage.until_asked("/feed", 4).await;
-    // The clock is set back while the engine is away: later, never sooner.
+    // The clock is set back while the engine is away: what it left ahead is planned again, and the
+    // spacing stays.
     let back = stage.world.clock.now().before(pass(30));
     stage.world.set_clock(back).await;
+    // Time leaps to what is due: an engine has to look at the stored times before that.
+    stage.world.run_once().await;
     stage.until_asked("/feed", 6).await;
     let log = stage.asked("/feed");
-    apart(&log, &[HOUR, HOUR, HOUR, HOUR + 30 * MINUTE, HOUR]);
+    apart(&log, &[HOUR, HOUR, HOUR, HOUR, HOUR]);
+}
+
+pub(super) async fn line_13_a_clock_years_ahead_does_not_stop_polls(mut stage: Stage) {
+    stage.set(|config| config.schedule.default_interval = "1h".parse().unwrap()).await;
+    let (whole, same) = (ok(&[TAG], feed(&["1"])), answer(304, &[], ""));
+    // What was read by the wrong clock is read again.
+    stage.says("/feed", &[whole.clone(), same.clone(), whole, same]);
+    stage.follow("Press", &url("/feed")).await;
+    stage.until_asked("/feed", 1).await;
+    let right = stage.world.clock.now();
+    let wrong = right.after(Duration::from_hours(10 * 365 * 24));
+    stage.world.set_clock(wrong).await;
+    stage.until_asked("/feed", 2).await;
+    let passed = stage.world.clock.now().since(wrong);
+    stage.world.set_clock(right.after(passed)).await;
+    stage.world.run_once().await;
+    stage.until_asked("/feed", 4).await;
+    let asked = stage.asked("/feed");
+    // The poll by the wrong clock came out of a backlog: the one after it is spread by half an interval.
+    let first = asked[2].began - asked[1].began;
+    assert!((HOUR - MINUTE..=HOUR * 8 / 5).contains(&first), "{first}");
+    apart(&asked[2..], &[HOUR]);
 }
 
 /// When the polls of a round began, without what came before.

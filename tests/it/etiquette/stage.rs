@@ -10,23 +10,23 @@ use crate::postgres::{Database, database};
 use crate::support::World;
 
 /// The publisher that most lines are about.
-pub(super) const PRESS: &str = "press.newsroom.test";
-pub(super) const MINUTE: i64 = 60_000;
-pub(super) const HOUR: i64 = 60 * MINUTE;
+pub(crate) const PRESS: &str = "press.newsroom.test";
+pub(crate) const MINUTE: i64 = 60_000;
+pub(crate) const HOUR: i64 = 60 * MINUTE;
 
 /// The scene of a test.
-pub(super) struct Stage {
-    pub(super) world: World,
+pub(crate) struct Stage {
+    pub(crate) world: World,
     _database: Option<Database>,
 }
 
 impl Stage {
-    pub(super) async fn sqlite() -> Option<Self> {
+    pub(crate) async fn sqlite() -> Option<Self> {
         Some(Self::on(None).await)
     }
 
     /// `None` when tests that need a server are left out.
-    pub(super) async fn postgres() -> Option<Self> {
+    pub(crate) async fn postgres() -> Option<Self> {
         Some(Self::on(Some(database().await?)).await)
     }
 
@@ -46,11 +46,11 @@ impl Stage {
     }
 
     /// What the publisher says at a path, one answer after the other; the last one for good.
-    pub(super) fn says(&self, path: &str, answers: &[Script]) {
+    pub(crate) fn says(&self, path: &str, answers: &[Script]) {
         self.says_at(PRESS, path, answers);
     }
 
-    pub(super) fn says_at(&self, host: &str, path: &str, answers: &[Script]) {
+    pub(crate) fn says_at(&self, host: &str, path: &str, answers: &[Script]) {
         let newsroom = &self.world.newsroom;
         newsroom.behave(host, path);
         // The newest that fits wins: the last answer is put up first.
@@ -62,90 +62,90 @@ impl Stage {
     }
 
     /// Follows a feed, as an operator would.
-    pub(super) async fn follow(&self, name: &str, feed: &str) {
+    pub(crate) async fn follow(&self, name: &str, feed: &str) {
         self.add(source(name, feed)).await;
     }
 
-    pub(super) async fn add(&self, source: NewSource) {
+    pub(crate) async fn add(&self, source: NewSource) {
         self.world.store.add_source(source).await.unwrap();
     }
 
     /// Runs the engine until the path was asked for so often.
-    pub(super) async fn until_asked(&self, path: &str, times: usize) -> Vec<Logged> {
+    pub(crate) async fn until_asked(&self, path: &str, times: usize) -> Vec<Logged> {
         self.world.play(|| async { self.asked(path).len() >= times }).await;
         self.asked(path)
     }
 
     /// Runs the engine until the task is where the test wants it.
-    pub(super) async fn until(&self, url: &str, done: impl Fn(&Task) -> bool) -> Task {
+    pub(crate) async fn until(&self, url: &str, done: impl Fn(&Task) -> bool) -> Task {
         self.world.play(|| async { done(&self.world.task(url).await) }).await;
         self.world.task(url).await
     }
 
     /// What was asked of the publisher at a path.
-    pub(super) fn asked(&self, path: &str) -> Vec<Logged> {
+    pub(crate) fn asked(&self, path: &str) -> Vec<Logged> {
         let log = self.world.newsroom.log();
         log.into_iter().filter(|it| it.host == PRESS && it.path == path).collect()
     }
 
-    pub(super) async fn submit(&self, path: &str) -> String {
+    pub(crate) async fn submit(&self, path: &str) -> String {
         let url = url(path);
         self.world.submit(&url, Kind::Article).await;
         url
     }
 
-    pub(super) async fn events(&self, kind: EventKind) -> Vec<Event> {
+    pub(crate) async fn events(&self, kind: EventKind) -> Vec<Event> {
         let events = self.world.store.events_after(0, 1_000).await.unwrap();
         events.into_iter().filter(|event| event.kind == kind).collect()
     }
 
     /// All article tasks, by address.
-    pub(super) async fn pages(&self) -> Vec<Task> {
+    pub(crate) async fn pages(&self) -> Vec<Task> {
         let filter = TaskFilter { kind: Some(Kind::Article), ..TaskFilter::default() };
         self.world.tasks(filter).await
     }
 
     /// Changes how the house is set up, before anything was asked.
-    pub(super) async fn set(&mut self, change: impl FnOnce(&mut Config)) {
+    pub(crate) async fn set(&mut self, change: impl FnOnce(&mut Config)) {
         change(&mut self.world.config);
         self.world.reopen().await;
     }
 }
 
 /// A source with one feed.
-pub(super) fn source(name: &str, feed: &str) -> NewSource {
+pub(crate) fn source(name: &str, feed: &str) -> NewSource {
     NewSource { feed_urls: vec![feed.to_owned()], ..NewSource::new(name, feed) }
 }
 
 /// An address of the publisher.
-pub(super) fn url(path: &str) -> String {
+pub(crate) fn url(path: &str) -> String {
     format!("http://{PRESS}{path}")
 }
 
 /// An answer, word for word.
-pub(super) fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Script {
+pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Script {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     Script { status, headers: headers.collect(), body: body.into(), cut: false }
 }
 
-pub(super) fn ok(headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Script {
+pub(crate) fn ok(headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Script {
     answer(200, headers, body)
 }
 
 /// A feed with these items, which lead nowhere.
-pub(super) fn feed(items: &[&str]) -> String {
+pub(crate) fn feed(items: &[&str]) -> String {
     let item = |id: &&str| format!("<item><guid>{id}</guid><title>Item {id}</title></item>");
     let items: String = items.iter().map(item).collect();
     format!("<rss version=\"2.0\"><channel><title>Press</title>{items}</channel></rss>")
 }
 
 /// A feed that says this about its pace, with an item.
-pub(super) fn paced(wishes: &str) -> String {
+pub(crate) fn paced(wishes: &str) -> String {
     feed(&["1"]).replace("<title>Press</title>", &format!("<title>Press</title>{wishes}"))
 }
 
 /// A feed with so many items, one every `gap` milliseconds, the last one at `until`.
-pub(super) fn dated(items: i64, gap: i64, until: Ts) -> String {
+pub(crate) fn dated(items: i64, gap: i64, until: Ts) -> String {
     let item = |n| {
         let date = Ts::from_ms(until.ms() - n * gap);
         format!("<item><guid>{date}</guid><title>{date}</title><pubDate>{date}</pubDate></item>")
@@ -155,7 +155,7 @@ pub(super) fn dated(items: i64, gap: i64, until: Ts) -> String {
 }
 
 /// A page with enough text to be an article.
-pub(super) fn page(title: &str, head: &str) -> String {
+pub(crate) fn page(title: &str, head: &str) -> String {
     let text =
         "The council met on Monday and talked for a long time about the new bridge. ".repeat(8);
     format!(
@@ -165,27 +165,27 @@ pub(super) fn page(title: &str, head: &str) -> String {
 }
 
 /// A header that was sent.
-pub(super) fn sent<'a>(request: &'a Logged, name: &str) -> Option<&'a str> {
+pub(crate) fn sent<'a>(request: &'a Logged, name: &str) -> Option<&'a str> {
     request.headers.iter().find(|(have, _)| have == name).map(|(_, value)| value.as_str())
 }
 
 /// The two validators that were sent.
-pub(super) fn validators(request: &Logged) -> (Option<&str>, Option<&str>) {
+pub(crate) fn validators(request: &Logged) -> (Option<&str>, Option<&str>) {
     (sent(request, "if-none-match"), sent(request, "if-modified-since"))
 }
 
 /// From the end of each request to the begin of the next, in simulated milliseconds.
-pub(super) fn pauses(log: &[Logged]) -> Vec<i64> {
+pub(crate) fn pauses(log: &[Logged]) -> Vec<i64> {
     log.windows(2).map(|pair| pair[1].began - pair[0].ended).collect()
 }
 
 /// From the begin of each request to the begin of the next, in simulated milliseconds.
-pub(super) fn spacing(log: &[Logged]) -> Vec<i64> {
+pub(crate) fn spacing(log: &[Logged]) -> Vec<i64> {
     log.windows(2).map(|pair| pair[1].began - pair[0].began).collect()
 }
 
 /// Whether requests are as far apart as they should be, from begin to begin, and not much farther.
-pub(super) fn apart(log: &[Logged], wanted: &[i64]) {
+pub(crate) fn apart(log: &[Logged], wanted: &[i64]) {
     let spacing = spacing(log);
     assert!(spacing.len() >= wanted.len(), "{spacing:?}");
     for (have, wanted) in spacing.iter().zip(wanted) {
@@ -197,7 +197,7 @@ pub(super) fn apart(log: &[Logged], wanted: &[i64]) {
 }
 
 /// Whether each pause is at least as long as it should be.
-pub(super) fn at_least(log: &[Logged], least: &[i64]) {
+pub(crate) fn at_least(log: &[Logged], least: &[i64]) {
     let pauses = pauses(log);
     assert!(pauses.len() >= least.len(), "{pauses:?}");
     for (pause, least) in pauses.iter().zip(least) {

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,6 +23,7 @@ use super::listener::{Answer, Listener};
 use super::servers::{NatsServer, redis_server};
 use super::{lines, places};
 use crate::kill::{moments, start, terminate};
+use crate::process::Process;
 use crate::support::World;
 
 /// How often the program is killed.
@@ -55,7 +55,7 @@ pub(super) fn publish(database: &Path, from: u64, to: u64, at: i64) {
            simhash, site, 3, {at}, {at}, fetch_id,
            json_set(body, '$.url', 'https://copies.example/' || i)
          FROM n, (SELECT * FROM article WHERE row < 1000000 ORDER BY row LIMIT 1);
-         {numbers} INSERT INTO article_text
+         {numbers} INSERT INTO article_text(row, zstd)
          SELECT 1000000 + i, zstd FROM n, (SELECT zstd FROM article_text ORDER BY row LIMIT 1);
          {numbers} INSERT INTO entry(row, id, feed_id, content_hash, first_seen, last_seen,
            seen_count, body)
@@ -255,7 +255,7 @@ impl Targets {
 }
 
 /// An engine with the sinks of the file, which it is given by its directory.
-fn engine(world: &World) -> Child {
+fn engine(world: &World) -> Process {
     start(world, &world.config.data_dir, None, &[])
 }
 

@@ -11,21 +11,23 @@ use tokio_util::task::TaskTracker;
 
 /// What happens to connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// They go through.
     Open,
     /// None goes through, and those that did are ended.
     Down,
     /// Each is ended once so many bytes went to the server.
     Cut(usize),
+    /// Each is ended once so many bytes came from the server.
+    CutAnswer(usize),
     /// Every piece takes its time.
     Slow,
 }
 
 /// A gate on a port of its own, until it is dropped.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     /// The server's address, by way of the gate.
-    pub(super) url: String,
+    pub(crate) url: String,
     mode: Arc<Mutex<Mode>>,
     stop: CancellationToken,
 }
@@ -38,7 +40,7 @@ impl Drop for Gate {
 
 impl Gate {
     /// A gate before the server at an address.
-    pub(super) async fn to(url: &str) -> Self {
+    pub(crate) async fn to(url: &str) -> Self {
         let behind = url.split_once("://").unwrap().1.split('/').next().unwrap();
         let server = behind.rsplit('@').next().unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -65,7 +67,7 @@ impl Gate {
         Self { url, mode, stop }
     }
 
-    pub(super) fn set(&self, mode: Mode) {
+    pub(crate) fn set(&self, mode: Mode) {
         *self.mode.lock().unwrap() = mode;
     }
 }
@@ -97,7 +99,9 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mode: &Mutex<Mod
         let now = *mode.lock().unwrap();
         let length = match now {
             Mode::Down => return,
-            Mode::Cut(most) if counts && sent + length > most => {
+            Mode::Cut(most) | Mode::CutAnswer(most)
+                if counts == matches!(now, Mode::Cut(_)) && sent + length > most =>
+            {
                 drop(to.write_all(&piece[..most.saturating_sub(sent)]).await);
                 return;
             }
@@ -105,7 +109,7 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mode: &Mutex<Mod
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 length
             }
-            Mode::Cut(_) | Mode::Open => length,
+            Mode::Cut(_) | Mode::CutAnswer(_) | Mode::Open => length,
         };
         sent += length;
         if to.write_all(&piece[..length]).await.is_err() {

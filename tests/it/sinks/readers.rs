@@ -43,7 +43,7 @@ async fn others_read_what_sinks_wrote() {
     let world = read(3, 4).await;
     let urls = urls(&world).await;
     let (news, lines) = (world.dir().join("news"), world.dir().join("lines"));
-    drain(&world, "news", Configured::new(Target::Files { dir: news.clone() })).await;
+    drain(&world, "news", Configured::new(Target::files(news.clone()))).await;
     judge(&python, "newsfed", &news.display().to_string(), &urls);
     drain(&world, "lines", Configured::new(Target::ndjson(&lines))).await;
     judge(&python, "ndjson", &lines.display().to_string(), &urls);

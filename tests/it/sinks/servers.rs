@@ -20,7 +20,7 @@ use crate::lists::Redis;
 use crate::support::LIMIT;
 
 /// A server, a connection to it, and its address.
-pub(super) async fn redis_server() -> Option<(Redis, redis::aio::MultiplexedConnection, String)> {
+pub(crate) async fn redis_server() -> Option<(Redis, redis::aio::MultiplexedConnection, String)> {
     let server = Redis::start()?;
     let url = server.url();
     let client = redis::Client::open(url.as_str()).unwrap();

@@ -20,7 +20,7 @@ use super::listener::{Answer, Listener};
 use crate::support::World;
 
 /// A world in which everything was read.
-pub(super) async fn read(publishers: usize, stories: usize) -> World {
+pub(crate) async fn read(publishers: usize, stories: usize) -> World {
     let world = World::new(publishers, stories).await;
     world.follow().await;
     let published = world.newsroom.published_count(i64::MAX) as u64;
@@ -47,7 +47,7 @@ fn pump(world: &World, name: &str, target: Configured, stop: &CancellationToken)
 }
 
 /// Delivers what is there, and ends.
-pub(super) async fn drain(world: &World, name: &str, target: Configured) {
+pub(crate) async fn drain(world: &World, name: &str, target: Configured) {
     let stop = CancellationToken::new();
     stop.cancel();
     pump(world, name, target, &stop).run().await;
@@ -237,6 +237,38 @@ async fn a_webhook_is_signed_and_comes_once_per_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_refused_an_event_gets_it_when_it_is_sent_again() {
+    let mut world = read(1, 1).await;
+    world.config.fetch.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
+    let seen = Arc::new(std::sync::Mutex::new(BTreeSet::new()));
+    let known = Arc::clone(&seen);
+    let listener = Listener::new(move |asked| {
+        // Each is refused the first time.
+        let id = asked.header("webhook-id").unwrap().to_owned();
+        let status = if known.lock().unwrap().insert(id) { 422 } else { 204 };
+        Answer::With(status, "", String::new())
+    })
+    .await;
+    let target = Configured::new(Target::webhook(listener.url.clone().into()));
+    let stop = CancellationToken::new();
+    let running = TaskTracker::new().spawn(pump(&world, "hook", target, &stop).run());
+    arrived(&world, "hook").await;
+    let events = world.store.events_after(0, 100).await.unwrap().len();
+    assert_eq!(cursor(&world, "hook").await.1, events as u64);
+    let again = feedmill::store::outbox::SinkWish::Again(None);
+    world.store.wish("hook", again).await.unwrap();
+    let sent = async {
+        while cursor(&world, "hook").await.1 > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(crate::support::LIMIT, sent).await.unwrap();
+    stop.cancel();
+    running.await.unwrap();
+    assert_eq!(listener.asked().len(), 2 * events, "each came a second time");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_next_door_needs_the_operators_word() {
     let mut world = read(1, 2).await;
     let listener = Listener::new(|_| Answer::With(200, "", String::new())).await;
@@ -252,7 +284,7 @@ async fn a_webhook_next_door_needs_the_operators_word() {
 async fn newsfed_finds_its_files() {
     let world = read(2, 4).await;
     let dir = world.dir().join("news");
-    let target = || Configured::new(Target::Files { dir: dir.clone() });
+    let target = || Configured::new(Target::files(dir.clone()));
     drain(&world, "files", target()).await;
     let items = items(&dir);
     let stories = world.newsroom.published_count(i64::MAX);
@@ -290,12 +322,18 @@ async fn what_is_taken_down_leaves_every_target() {
     let dir = world.dir().join("files");
     let raw = || cluster(&cluster_.listener.url, EsLayout::RawContent);
     let ours = || cluster(&cluster_.listener.url, EsLayout::Articles);
-    let files = || Configured::new(Target::Files { dir: dir.clone() });
+    let files = || Configured::new(Target::files(dir.clone()));
     let lines = world.dir().join("lines");
     let ndjson = || {
         let (max_size, compress) = (Default::default(), false);
         let dir = lines.clone();
-        Configured::new(Target::Ndjson { dir, max_size, compress, raw: true })
+        Configured::new(Target::Ndjson {
+            dir,
+            max_size,
+            compress,
+            raw: true,
+            mode: Default::default(),
+        })
     };
     let deliver = || async {
         drain(&world, "raw", raw()).await;

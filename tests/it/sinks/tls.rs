@@ -21,6 +21,7 @@ use super::faults::publish;
 use super::servers::redis_server;
 use super::targets::{drain, read};
 use crate::kill::command;
+use crate::process::Process;
 use crate::support::World;
 
 /// Runs openssl in a directory.
@@ -157,11 +158,11 @@ async fn standard_output_has_lines_and_nothing_else_and_holds_nobody_up() {
     // More than a pipe takes.
     publish(&world.config.database_path(), 1, 200, world.clock.now().ms());
     let sink = ["sinks.out.kind=stdout"];
-    let mut child = command(&world, &world.config.data_dir, None, &sink)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = Process::spawn(
+        command(&world, &world.config.data_dir, None, &sink)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null()),
+    );
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut first = String::new();
     lines.read_line(&mut first).unwrap();
@@ -173,11 +174,11 @@ async fn standard_output_has_lines_and_nothing_else_and_holds_nobody_up() {
         (first + &rest).lines().map(serde_json::from_str::<Value>).filter(Result::is_ok).count();
     assert!(whole > 1);
     // With a reader every line is an event.
-    let mut child = command(&world, &world.config.data_dir, None, &sink)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = Process::spawn(
+        command(&world, &world.config.data_dir, None, &sink)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null()),
+    );
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let last = world.store.log_ends(0).await.unwrap().last;
     let place =

@@ -147,8 +147,10 @@ async fn follow(world: &World, paths: &[&str]) {
 const NO_PRINTS: [&str; 2] =
     ["ALTER TABLE host_prints RENAME TO away", "ALTER TABLE away RENAME TO host_prints"];
 /// Nothing can be claimed.
-const NO_QUEUE: [&str; 2] =
-    ["ALTER TABLE queue RENAME TO away", "ALTER TABLE away RENAME TO queue"];
+const NO_CLAIMS: [&str; 2] = [
+    "CREATE TRIGGER away BEFORE UPDATE ON host BEGIN SELECT RAISE(ABORT, 'away'); END",
+    "DROP TRIGGER away",
+];
 /// No outcome with a request can be kept.
 const NO_FETCHES: [&str; 2] = [
     "CREATE TRIGGER away BEFORE INSERT ON \"fetch\" BEGIN SELECT RAISE(ABORT, 'away'); END",
@@ -172,7 +174,7 @@ async fn north_cloud(json: bool) {
     speaker.says(&line("URL fetched successfully")).await;
     speaker.breaks(NO_PRINTS, Some("/story/7"), &line("process failed")).await;
     speaker.breaks(NO_FETCHES, Some("/story/8"), &line("update host last fetch failed")).await;
-    speaker.breaks(NO_QUEUE, None, &line("claim failed")).await;
+    speaker.breaks(NO_CLAIMS, None, &line("claim failed")).await;
     speaker.ends(NORTH_CLOUD).await;
 }
 

@@ -171,6 +171,7 @@ fn engine(store: PgStore) -> anyhow::Result<Engine> {
         segment_age: Duration::MAX,
         gzip_level: 1,
         agent: String::new(),
+        max_body: 0,
     };
     let archive = Arc::new(Archive::open(settings, Clock::system())?);
     let (hold, tracker) = (Hold::new(Arc::default()), TaskTracker::new());

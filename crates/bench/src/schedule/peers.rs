@@ -1,10 +1,10 @@
 //! Policies: ours as the product has it, and what others do.
 
 use feedmill::model::{Code, Kind, PollPolicy, TaskId, Ts};
-use feedmill::schedule::{Found, Hints, Policy, Poll, Price, Rates, State};
+use feedmill::schedule::{Found, Hints, Made, Policy, Poll, PollFailure, Price, Rates, State};
 
 use super::dice::unit;
-use super::sim::{Planner, TICK};
+use super::sim::Planner;
 
 const MINUTE: u32 = 60;
 const HOUR: u32 = 3600;
@@ -84,22 +84,25 @@ impl Planner for Ours {
 
     fn failed(&mut self, feed: usize, at: u32, told: Option<u32>) -> u32 {
         let state = self.states.get(feed).copied().unwrap_or_default();
-        let code = if told.is_some() { Code::RateLimited } else { Code::Upstream };
+        let (code, status) = match told {
+            Some(_) => (Code::RateLimited, Some(429)),
+            None => (Code::Upstream, Some(500)),
+        };
         let poll = self.poll(feed, at, &state);
-        let failed = self.policy.after_failure(&poll, code, told.map(ts), None);
+        let failure = PollFailure { status, told: told.map(ts), ..PollFailure::new(code) };
+        let failed = self.policy.after_failure(&poll, &failure);
         if let Some(kept) = self.states.get_mut(feed) {
             *kept = failed.state;
         }
         failed.next.map_or(u32::MAX, |next| seconds(next.at))
     }
 
-    fn tick(&mut self, made: Option<f64>) {
+    fn tick(&mut self, made: Made) {
         let mut rates = Rates::default();
         for state in self.states.iter().filter(|state| state.last_ok > 0) {
             rates.add(Rates::bucket(state.rate()), 1);
         }
-        let hours = f64::from(TICK) / f64::from(HOUR);
-        self.price = self.price.solved(&rates, self.budget, made, hours, self.policy.bounds());
+        self.price = self.price.solved(&rates, self.budget, made, self.policy.bounds());
     }
 }
 

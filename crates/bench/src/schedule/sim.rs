@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{DefaultHasher, Hasher};
 
-use feedmill::schedule::{Document, Found, Hints, RECENT};
+use feedmill::schedule::{Document, Found, Hints, Made, RECENT};
 
 use super::dice::unit;
 use super::workload::{DAY, Feed, Workload};
@@ -20,8 +20,8 @@ pub(crate) trait Planner {
     /// When to poll after a failure; `told` is what the server asked for.
     fn failed(&mut self, feed: usize, at: u32, told: Option<u32>) -> u32;
 
-    /// Some time has passed; `made` is the number of polls of the last day, when there was one.
-    fn tick(&mut self, _made: Option<f64>) {}
+    /// Some time has passed, with so many polls.
+    fn tick(&mut self, _made: Made) {}
 }
 
 /// What a run brought, in the scored time.
@@ -84,7 +84,7 @@ pub(crate) fn run(
         .collect();
     let mut tally = Tally { own_means: vec![(0.0, 0); workload.feeds.len()], ..Tally::default() };
     let mut hasher = DefaultHasher::new();
-    let mut made = Made::new(workload.start);
+    let mut made = Counted::new(workload.start);
     while let Some(Reverse((at, index))) = queue.pop() {
         if at >= workload.end {
             break;
@@ -106,13 +106,13 @@ pub(crate) fn run(
 }
 
 /// Polls of the last day.
-struct Made {
+struct Counted {
     slots: [u32; (DAY / TICK) as usize],
     start: u32,
     tick: u32,
 }
 
-impl Made {
+impl Counted {
     const fn new(start: u32) -> Self {
         Self { slots: [0; (DAY / TICK) as usize], start, tick: 0 }
     }
@@ -125,12 +125,14 @@ impl Made {
     }
 
     /// The next tick that lies before `at`, with the polls of the day before it.
-    fn passed(&mut self, at: u32) -> Option<Option<f64>> {
+    fn passed(&mut self, at: u32) -> Option<Made> {
         if (at - self.start) / TICK <= self.tick {
             return None;
         }
         let whole = self.tick as usize + 1 >= self.slots.len();
-        let made = whole.then(|| f64::from(self.slots.iter().sum::<u32>()));
+        let in_a_day = whole.then(|| f64::from(self.slots.iter().sum::<u32>()));
+        let last = self.slots.get(self.tick as usize % self.slots.len()).copied().unwrap_or(0);
+        let made = Made { in_a_day, since: last.into(), hours: f64::from(TICK) / 3600.0 };
         self.tick += 1;
         let slot = self.tick as usize % self.slots.len();
         if let Some(slot) = self.slots.get_mut(slot) {

@@ -9,6 +9,7 @@
 
 mod authors;
 mod body;
+mod budget;
 mod candidates;
 mod clean;
 mod css;
@@ -180,7 +181,7 @@ pub enum NotArticle {
     #[error("no meaningful text")]
     Empty,
     /// The page, or the tree it unfolds into, is too large.
-    #[error("page is too large or nested too deeply")]
+    #[error("page is too large, too deeply nested or too costly to read")]
     TooLarge,
     /// The page is a list of links to others.
     #[error("page lists others and has no text of its own")]

@@ -1,33 +1,19 @@
 //! The tree of an HTML document, as browsers build it, in one growing table.
 //!
-//! html5ever reads and decides; this keeps. The work that a page causes is counted while it is
-//! read, piece by piece, so that no page, however made, costs more than its bounds: a start tag
-//! looks through the elements that are open, and formatting that is never closed is copied into
-//! every paragraph after it.
+//! html5ever reads and decides; this keeps. What a page costs is counted while it is read, step by
+//! step (`budget`), so that no page, however made, costs more than its bounds.
 
 use std::borrow::Cow;
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Ref, RefCell};
 
 use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
-use html5ever::tendril::{StrTendril, TendrilSink};
-use html5ever::{Attribute, LocalName, ParseOpts, QualName, local_name, ns, parse_document};
+use html5ever::tendril::StrTendril;
+use html5ever::{Attribute, LocalName, QualName, local_name, ns};
 
-/// The most nodes that are kept.
-const MAX_NODES: usize = 200_000;
-/// Looks at open elements that a page may cost; pages cost some hundred thousand.
-const MAX_COST: u64 = 40_000_000;
-/// Elements in elements; browsers stop at 512.
-const MAX_DEPTH: u32 = 1_500;
-/// Bytes that are read between two looks at the bounds, and in a deep tree, where each of them may
-/// cause as many copies as elements are open.
-const PIECE: usize = 4 << 10;
-const DEEP_PIECE: usize = 512;
-/// From here on a tree is deep.
-const DEEP: u32 = 100;
-/// A run without the end of a tag is looked at from this length on.
-const LONG_TAG: usize = 16 << 10;
-/// So many separators of attributes in one tag are not read: each name is compared with all.
-const MAX_ATTRIBUTES: usize = 4_000;
+use super::budget::{self, Budget, MAX_NODES};
+
+/// The most attributes of one element. `<html>` and `<body>` may be repeated to add some.
+const MAX_ELEMENT_ATTRIBUTES: usize = 400;
 
 /// A place in the table.
 pub(crate) type Id = usize;
@@ -62,27 +48,8 @@ pub(crate) struct Unbounded;
 impl Tree {
     /// Reads a document.
     pub(crate) fn read(html: &str) -> Result<Self, Unbounded> {
-        if has_endless_tag(html) {
-            return Err(Unbounded);
-        }
-        let sink = Builder::new(html.len() / 32);
-        let mut parser = parse_document(sink, ParseOpts::default());
-        let mut rest = html;
-        while !rest.is_empty() {
-            let is_deep = parser.tokenizer.sink.sink.deepest.get() > DEEP;
-            let mut end = if is_deep { DEEP_PIECE } else { PIECE }.min(rest.len());
-            while !rest.is_char_boundary(end) {
-                end += 1;
-            }
-            let (piece, after) = rest.split_at(end);
-            parser.process(StrTendril::from_slice(piece));
-            if parser.tokenizer.sink.sink.is_over() {
-                return Err(Unbounded);
-            }
-            rest = after;
-        }
-        let builder = parser.finish();
-        if builder.is_over() { Err(Unbounded) } else { Ok(Self(builder.nodes.into_inner())) }
+        let builder = budget::parse(html, Builder::new(html.len() / 32))?;
+        Ok(Self(builder.nodes.into_inner()))
     }
 
     /// Reads a piece of a document; nothing when it is out of bounds.
@@ -248,57 +215,27 @@ fn narrow(id: Id) -> u32 {
     u32::try_from(id).unwrap_or(u32::MAX)
 }
 
-/// Whether some tag has no end for so long, and so many separators, that its attributes alone would
-/// cost too much.
-fn has_endless_tag(html: &str) -> bool {
-    let mut long = html.split('>').filter(|run| run.len() > LONG_TAG);
-    long.any(|run| {
-        let tag = run.match_indices('<').find(|(at, _)| {
-            run.as_bytes().get(at + 1).is_some_and(|byte| byte.is_ascii_alphabetic())
-        });
-        let after = tag.and_then(|(at, _)| run.get(at..)).unwrap_or_default();
-        let mut quoted = None;
-        let mut separators = 0;
-        for byte in after.bytes() {
-            match (quoted, byte) {
-                (Some(quote), byte) if quote == byte => quoted = None,
-                (None, b'"' | b'\'') => quoted = Some(byte),
-                (None, b' ' | b'\t' | b'\n' | b'\x0c' | b'\r' | b'/') => separators += 1,
-                _ => {}
-            }
-        }
-        separators > MAX_ATTRIBUTES
-    })
-}
-
 /// What html5ever builds into.
-struct Builder {
+pub(super) struct Builder {
     nodes: RefCell<Vec<Node>>,
-    cost: Cell<u64>,
-    deepest: Cell<u32>,
     nameless: RefCell<QualName>,
+    pub(super) budget: Budget,
 }
 
 impl Builder {
     fn new(expected: usize) -> Self {
         let builder = Self {
             nodes: RefCell::new(Vec::with_capacity(expected.min(MAX_NODES))),
-            cost: Cell::new(0),
-            deepest: Cell::new(0),
             nameless: RefCell::new(QualName::new(None, ns!(), local_name!(""))),
+            budget: Budget::default(),
         };
         builder.add(Data::Other);
         builder
     }
 
-    fn is_over(&self) -> bool {
-        self.cost.get() > MAX_COST
-            || self.deepest.get() > MAX_DEPTH
-            || self.nodes.borrow().len() > MAX_NODES
-    }
-
     fn add(&self, data: Data) -> Id {
         let mut nodes = self.nodes.borrow_mut();
+        self.budget.node();
         nodes.push(Node {
             parent: None,
             first: None,
@@ -309,6 +246,14 @@ impl Builder {
             data,
         });
         nodes.len() - 1
+    }
+
+    /// Whether a node is an element with such a name.
+    pub(super) fn is_named(&self, id: Id, is_such: impl Fn(&LocalName) -> bool) -> bool {
+        match self.nodes.borrow().get(id).map(|node| &node.data) {
+            Some(Data::Element { name, .. }) => is_such(&name.local),
+            _ => false,
+        }
     }
 
     fn look<T>(&self, id: Id, what: impl Fn(&Node) -> Option<T>) -> Option<T> {
@@ -331,8 +276,7 @@ impl Builder {
     fn attach(&self, id: Id, parent: Id, before: Option<Id>) {
         let mut nodes = self.nodes.borrow_mut();
         let depth = nodes.get(parent).map_or(0, |node| node.depth).saturating_add(1);
-        self.cost.set(self.cost.get() + u64::from(depth));
-        self.deepest.set(self.deepest.get().max(depth));
+        self.budget.depth(depth);
         let previous = match before {
             Some(before) => nodes.get(before).and_then(|node| node.previous),
             None => nodes.get(parent).and_then(|node| node.last),
@@ -342,6 +286,12 @@ impl Builder {
             node.previous = previous;
             node.next = before.map(narrow);
             node.depth = depth;
+        }
+        // The contents of a template stand outside of the document, but as deep.
+        if nodes.get(id).is_some_and(|node| is_template(&node.data))
+            && let Some(contents) = nodes.get_mut(id + 1)
+        {
+            contents.depth = depth;
         }
         match previous.and_then(|previous| nodes.get_mut(widen(previous))) {
             Some(node) => node.next = Some(narrow(id)),
@@ -364,6 +314,10 @@ impl Builder {
     fn detach(&self, id: Id) {
         unlink(&mut self.nodes.borrow_mut(), id);
     }
+}
+
+fn is_template(data: &Data) -> bool {
+    matches!(data, Data::Element { name, .. } if name.local == local_name!("template") && name.ns == ns!(html))
 }
 
 /// Takes a node out of where it stands.
@@ -404,6 +358,7 @@ impl TreeSink for Builder {
     }
 
     fn elem_name<'a>(&'a self, target: &'a Id) -> Ref<'a, QualName> {
+        self.budget.step();
         let name = Ref::filter_map(self.nodes.borrow(), |nodes| match &nodes.get(*target)?.data {
             Data::Element { name, .. } => Some(name),
             _ => None,
@@ -412,6 +367,7 @@ impl TreeSink for Builder {
     }
 
     fn create_element(&self, name: QualName, attrs: Vec<Attribute>, flags: ElementFlags) -> Id {
+        self.budget.attributes(attrs.len());
         let id = self.add(Data::Element { name, attrs });
         if flags.template {
             // The contents of a template stand outside of the document, right behind it.
@@ -456,6 +412,7 @@ impl TreeSink for Builder {
     }
 
     fn same_node(&self, one: &Id, other: &Id) -> bool {
+        self.budget.step();
         one == other
     }
 
@@ -482,9 +439,13 @@ impl TreeSink for Builder {
         if let Some(Data::Element { attrs: own, .. }) =
             nodes.get_mut(*target).map(|node| &mut node.data)
         {
-            let missing =
-                attrs.into_iter().filter(|new| own.iter().all(|old| old.name != new.name));
-            let missing: Vec<_> = missing.collect();
+            self.budget.steps(own.len() * attrs.len());
+            let missing: Vec<_> = attrs
+                .into_iter()
+                .filter(|new| own.iter().all(|old| old.name != new.name))
+                .take(MAX_ELEMENT_ATTRIBUTES.saturating_sub(own.len()))
+                .collect();
+            self.budget.attributes(missing.len());
             own.extend(missing);
         }
     }
@@ -495,6 +456,7 @@ impl TreeSink for Builder {
 
     fn reparent_children(&self, node: &Id, new_parent: &Id) {
         while let Some(child) = self.look(*node, |node| node.first.map(widen)) {
+            self.budget.step();
             self.detach(child);
             self.attach(child, *new_parent, None);
         }
@@ -534,14 +496,36 @@ mod tests {
     }
 
     #[test]
+    fn what_repeats_for_attributes_is_cut() {
+        for name in ["html", "body"] {
+            let html: String = (0..20_000).map(|n| format!("<{name} a{n}>")).collect();
+            let tree = Tree::read(&html).unwrap();
+            let id = if name == "body" { tree.body() } else { tree.parent(tree.body()).unwrap() };
+            let Data::Element { attrs, .. } = tree.data(id) else { panic!("{name}") };
+            assert_eq!(attrs.len(), MAX_ELEMENT_ATTRIBUTES);
+        }
+        let html =
+            format!("<p id=x {}>y", (0..3_000).map(|n| format!("a{n} ")).collect::<String>());
+        let tree = Tree::read(&html).unwrap();
+        let p = tree.first_child(tree.body()).unwrap();
+        assert_eq!(tree.attr(p, &local_name!("id")), Some("x"));
+    }
+
+    #[test]
     fn bombs_do_not() {
         let fonts: String = (0..500).map(|n| format!("<font color={n}>")).collect();
         let attributes: String = (0..100_000).map(|n| format!(" a{n}")).collect();
+        let quoted: String = (0..100_000).map(|n| format!(" a{n}='<>'")).collect();
+        let many: String = (0..40).map(|n| format!(" a{n}")).collect();
+        let compared: String = (0..1_400).map(|n| format!("<b id={n}{many}>")).collect();
         for html in [
             "<div>".repeat(100_000),
             format!("{fonts}{}", "<p>x".repeat(100_000)),
             "<br>".repeat(1_000_000),
             format!("<div{attributes}>"),
+            format!("<div{quoted}>"),
+            "<template>".repeat(10_000),
+            compared,
         ] {
             assert_eq!(Tree::read(&html).err(), Some(Unbounded));
         }

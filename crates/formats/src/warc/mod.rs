@@ -18,7 +18,7 @@ use sha1::digest::Digest as _;
 
 pub use http::{HttpHead, request_head, response_head};
 pub use pieces::{Piece, Pieces, pieces};
-pub use read::{Fields, Member, OwnedRecord, Scan, WarcError, read_member, scan};
+pub use read::{Fields, Member, OwnedRecord, Scan, WarcError, read_fields, read_member, scan};
 pub use write::{blank, member};
 
 use crate::date::Ts;
@@ -106,6 +106,9 @@ pub struct Revisit<'a> {
 /// that do not know it go by the address and the date.
 const PAYLOAD_PLACE: &str = "Feedmill-Payload-Place";
 
+/// The field that says what an address was asked for as. It is ours, and others skip it.
+pub const TASK_KIND: &str = "Feedmill-Task-Kind";
+
 /// One record to be written. Its block is `head` and then `payload`.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
@@ -140,6 +143,8 @@ pub struct Record<'a> {
     pub payload: &'a [u8],
     /// The body came compressed: it is kept as it is.
     pub coded: bool,
+    /// What the address was asked for as, in a word of ours.
+    pub task_kind: Option<&'a str>,
 }
 
 impl<'a> Record<'a> {
@@ -162,6 +167,7 @@ impl<'a> Record<'a> {
             head: &[],
             payload: &[],
             coded: false,
+            task_kind: None,
         }
     }
 }

@@ -24,12 +24,13 @@ pub enum Piece {
     },
 }
 
-/// All whole records of a segment in order, also those behind damage. What follows the last one is
-/// the trace of a crash.
+/// All whole records of a segment in order whose blocks have at most `limit` bytes.
 ///
+/// Also those behind damage and behind larger records. What follows the last one is the trace of a
+/// crash, or a record over the limit: its error tells which.
 /// Only a segment that cannot be read gives an error, and nothing comes after it.
-pub fn pieces<R: Read + Seek>(segment: R) -> Pieces<R> {
-    Pieces { members: scan(segment), end: 0, found: None }
+pub fn pieces<R: Read + Seek>(segment: R, limit: u64) -> Pieces<R> {
+    Pieces { members: scan(segment, limit), end: 0, found: None }
 }
 
 /// The iterator of [`pieces`].
@@ -52,6 +53,8 @@ impl<R: Read + Seek> Pieces<R> {
             self.members.segment.go_to(start)?;
             match self.members.member() {
                 Err(WarcError::Gzip(error)) if self.members.segment.broken => return Err(error),
+                // It has a whole header and a whole member: only its size is wrong.
+                Err(WarcError::TooLarge(_)) => from = self.members.segment.at,
                 Err(_) => from = start + 1,
                 Ok(found) => {
                     self.found = found;
@@ -74,6 +77,11 @@ impl<R: Read + Seek> Iterator for Pieces<R> {
                 Some(Ok(Piece::Record(member)))
             }
             Err(WarcError::Gzip(error)) if self.members.segment.broken => Some(Err(error)),
+            // The reader stands behind it already.
+            Err(error @ WarcError::TooLarge(_)) => {
+                let offset = std::mem::replace(&mut self.end, self.members.segment.at);
+                Some(Ok(Piece::Gap { offset, error }))
+            }
             Err(error) => Some(self.gap(error)),
         }
     }

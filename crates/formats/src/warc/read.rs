@@ -16,6 +16,9 @@ use crate::date::Ts;
 /// The most bytes that the header of one record may have.
 const MAX_HEADER: usize = 64 * 1024;
 
+/// No deflate stream unpacks to more than this many times its length.
+const MAX_RATIO: u64 = 1_032;
+
 /// Why bytes are not a record.
 #[derive(Debug, thiserror::Error)]
 pub enum WarcError {
@@ -192,13 +195,25 @@ pub fn read_member(bytes: &[u8], limit: u64) -> Result<OwnedRecord, WarcError> {
     if length > limit {
         return Err(WarcError::TooLarge(length));
     }
-    let mut block = Vec::new();
+    // Room for the whole block and no more: a growing buffer would hold twice the limit.
+    let packed = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    let room = length.min(packed.saturating_mul(MAX_RATIO)).saturating_add(1);
+    let mut block = Vec::with_capacity(usize::try_from(room).unwrap_or_default());
     unpacked.by_ref().take(length).read_to_end(&mut block).map_err(WarcError::Gzip)?;
     if u64::try_from(block.len()).ok() != Some(length) {
         return Err(WarcError::Malformed("block is shorter than its length"));
     }
     end_of_record(&mut unpacked)?;
     Ok(OwnedRecord { fields, block })
+}
+
+/// The named fields of the record in the gzip member at the start of `bytes`. Its block is not
+/// unpacked, so `bytes` may end within it.
+///
+/// # Errors
+/// When the member is damaged before its block, or is no record.
+pub fn read_fields(bytes: &[u8]) -> Result<Fields, WarcError> {
+    Fields::read(&mut BufReader::new(GzDecoder::new(bytes)))
 }
 
 /// Two line ends, and the end of the member with its checksum.
@@ -221,9 +236,11 @@ pub struct Member {
     pub intact: bool,
 }
 
-/// All records of a segment in order; after an error there are none.
-pub fn scan<R: Read>(segment: R) -> Scan<R> {
-    Scan { segment: Counted { inner: BufReader::new(segment), at: 0, broken: false }, done: false }
+/// All records of a segment in order whose blocks have at most `limit` bytes. A larger one is an
+/// error, and the next record follows it; after any other error there are none.
+pub fn scan<R: Read>(segment: R, limit: u64) -> Scan<R> {
+    let segment = Counted { inner: BufReader::new(segment), at: 0, broken: false };
+    Scan { segment, done: false, limit }
 }
 
 /// The iterator of [`scan`].
@@ -231,6 +248,7 @@ pub fn scan<R: Read>(segment: R) -> Scan<R> {
 pub struct Scan<R> {
     pub(super) segment: Counted<R>,
     pub(super) done: bool,
+    limit: u64,
 }
 
 impl<R: Read> Scan<R> {
@@ -243,6 +261,11 @@ impl<R: Read> Scan<R> {
         let mut unpacked = BufReader::new(GzDecoder::new(&mut self.segment));
         let fields = Fields::read(&mut unpacked)?;
         let length = fields.content_length()?;
+        if length > self.limit {
+            // The next record begins behind this one. Unpacking it takes time and no memory.
+            io::copy(&mut unpacked, &mut io::sink()).map_err(WarcError::Gzip)?;
+            return Err(WarcError::TooLarge(length));
+        }
         let (block, payload) = digests(&mut unpacked, length)?;
         end_of_record(&mut unpacked)?;
         let intact = matches(&fields, block, payload.filter(|_| fields.is_http()));
@@ -258,7 +281,7 @@ impl<R: Read> Iterator for Scan<R> {
             return None;
         }
         let next = self.member().transpose();
-        self.done = !matches!(next, Some(Ok(_)));
+        self.done = !matches!(next, Some(Ok(_) | Err(WarcError::TooLarge(_))));
         next
     }
 }
@@ -393,7 +416,7 @@ mod tests {
     /// Places of the whole records, and where there are none.
     fn walk(bytes: &[u8]) -> (Vec<(u64, u64)>, Vec<u64>) {
         let (mut records, mut gaps) = (Vec::new(), Vec::new());
-        for piece in pieces(io::Cursor::new(bytes)) {
+        for piece in pieces(io::Cursor::new(bytes), LIMIT) {
             match piece.unwrap() {
                 Piece::Record(member) => records.push((member.offset, member.length)),
                 Piece::Gap { offset, .. } => gaps.push(offset),
@@ -406,7 +429,7 @@ mod tests {
     fn what_is_written_is_read() {
         let members = segment(b"<html>");
         let all = members.concat();
-        let scanned: Vec<_> = scan(all.as_slice()).collect::<Result<_, _>>().unwrap();
+        let scanned: Vec<_> = scan(all.as_slice(), LIMIT).collect::<Result<_, _>>().unwrap();
         let lengths: Vec<_> = members.iter().map(|m| u64::try_from(m.len()).unwrap()).collect();
         assert_eq!(scanned.iter().map(|m| m.length).collect::<Vec<_>>(), lengths);
         assert!(scanned.iter().all(|member| member.intact));
@@ -506,6 +529,8 @@ mod tests {
             let packed = pack(text);
             assert_eq!(read_member(&packed, LIMIT).unwrap_err().code(), code);
             assert_eq!(walk(&packed), (vec![], vec![0]));
+            let behind = [&packed, &segment(b"body").concat()[..]].concat();
+            assert_eq!(walk(&behind).0.len(), 4, "the records behind it are read");
         }
         let endless = pack(&[b"WARC/1.1\r\n", vec![b'a'; 1 << 22].as_slice()].concat());
         assert_eq!(read_member(&endless, LIMIT).unwrap_err().code(), "warc_malformed");
@@ -514,6 +539,32 @@ mod tests {
         let record = read_member(&pack(wrong), LIMIT).unwrap();
         assert!(!record.intact());
         assert_eq!(record.fields.get("x"), Some("a b"));
+    }
+
+    #[test]
+    fn a_record_over_the_limit_costs_no_other_record() {
+        let large = vec![b' '; usize::try_from(LIMIT).unwrap() + 1];
+        let bomb = segment(&large).remove(2);
+        assert!(bomb.len() * 500 < large.len(), "it is small on disk");
+        assert_eq!(read_member(&bomb, LIMIT).unwrap_err().code(), "warc_too_large");
+        assert_eq!(read_fields(&bomb[..600]).unwrap().id(), Some(RESPONSE));
+        let small = segment(b"body");
+        // A segment within a segment: what the large record holds is not taken for records.
+        let nested = Record {
+            payload: &[small.concat(), large].concat(),
+            coded: true,
+            ..Record::new(RecordType::Metadata, INFO, AT, "application/octet-stream")
+        };
+        for large in [bomb, member(&nested, 6)] {
+            let all = [small[0].clone(), large.clone(), small[2].clone(), large].concat();
+            let (records, gaps) = walk(&all);
+            assert_eq!((records.len(), gaps.len()), (2, 2));
+            assert_eq!(gaps[0], records[0].1);
+            let codes: Vec<_> = scan(all.as_slice(), LIMIT)
+                .map(|member| member.map_or_else(|error| error.code(), |_| "record"))
+                .collect();
+            assert_eq!(codes, ["record", "warc_too_large", "record", "warc_too_large"]);
+        }
     }
 
     #[test]
@@ -528,9 +579,9 @@ mod tests {
         };
         let packed = member(&record, 6);
         assert!(!read_member(&packed, LIMIT).unwrap().intact());
-        assert!(!scan(packed.as_slice()).next().unwrap().unwrap().intact);
+        assert!(!scan(packed.as_slice(), LIMIT).next().unwrap().unwrap().intact);
         let revisit = Record { kind: RecordType::Revisit, payload: b"", ..record };
-        assert!(scan(member(&revisit, 6).as_slice()).next().unwrap().unwrap().intact);
+        assert!(scan(member(&revisit, 6).as_slice(), LIMIT).next().unwrap().unwrap().intact);
     }
 
     /// A segment whose disk fails behind its last byte.
@@ -556,7 +607,7 @@ mod tests {
         let member = segment(b"body").remove(0);
         for length in [member.len() - 3, member.len()] {
             let disk = BadDisk(io::Cursor::new(member[..length].to_vec()));
-            let all: Vec<_> = pieces(disk).collect();
+            let all: Vec<_> = pieces(disk, LIMIT).collect();
             assert!(matches!(all.last(), Some(Err(_))), "{all:?}");
             assert!(!all.iter().any(|piece| matches!(piece, Ok(Piece::Gap { .. }))), "{all:?}");
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use flate2::{Compress, CompressError, Compression, Crc, FlushCompress, Status};
 
-use super::{Digest, PAYLOAD_PLACE, Record, RecordType};
+use super::{Digest, PAYLOAD_PLACE, Record, RecordType, TASK_KIND};
 use crate::date::Ts;
 
 /// The head of a gzip member without a time and without a file name: the same record gives the same
@@ -155,6 +155,7 @@ fn header(record: &Record<'_>) -> String {
         ("WARC-Warcinfo-ID", record.warcinfo),
         ("WARC-Filename", record.filename),
         ("WARC-Truncated", record.truncated),
+        (TASK_KIND, record.task_kind),
     ] {
         value.iter().for_each(|value| field(name, value));
     }
@@ -204,7 +205,7 @@ mod tests {
             assert_eq!(record.fields.kind(), Some(RecordType::Metadata));
             assert!(record.block.iter().all(|byte| *byte == b' '));
             let pair = [member.clone(), member].concat();
-            assert_eq!(scan(pair.as_slice()).filter(Result::is_ok).count(), 2, "{length}");
+            assert_eq!(scan(pair.as_slice(), 1 << 30).filter(Result::is_ok).count(), 2, "{length}");
         }
     }
 }

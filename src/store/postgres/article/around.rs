@@ -9,6 +9,7 @@ use crate::db::DbError;
 use crate::db::postgres::{Tx, column, rows};
 use crate::frontier::postgres::int;
 use crate::model::{ArticleFact, ArticleId, ArticleRow};
+use crate::store::damage::checked;
 use crate::store::forms::sketch;
 use crate::store::near::{Candidate, Company, PER_KEY, to_compare};
 use crate::store::postgres::read::{hash, maybe_hash};
@@ -97,7 +98,10 @@ async fn twins(
     let found = rows(tx, &sql, &[&column(facts, |fact| fact.content_hash.as_slice())]).await?;
     let mut twins: HashMap<[u8; 32], Vec<Candidate>> = HashMap::new();
     for row in &found {
-        twins.entry(hash("article", row, 6)?).or_default().push(read_candidate(row)?);
+        twins
+            .entry(hash("article", row, 6)?)
+            .or_default()
+            .extend(checked(read_candidate(row), || None)?.ok());
     }
     Ok(twins)
 }
@@ -132,7 +136,9 @@ async fn candidates(
     let found = rows(tx, &sql, &[&all.into_iter().collect::<Vec<_>>()]).await?;
     let mut known: HashMap<i64, Candidate> = HashMap::with_capacity(found.len());
     for row in &found {
-        known.insert(int(row, 0)?, read_candidate(row)?);
+        let place = int(row, 0)?;
+        // One that is damaged is like nothing.
+        known.extend(checked(read_candidate(row), || None)?.ok().map(|one| (place, one)));
     }
     let pick = |rows: Vec<i64>| rows.iter().filter_map(|row| known.get(row).cloned()).collect();
     Ok(wanted.into_iter().map(|(id, rows)| (id, pick(rows))).collect())
