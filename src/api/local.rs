@@ -91,14 +91,18 @@ pub(super) fn check(
         Version::HTTP_10 => return Err(NotLocal::Version("HTTP/1.0")),
         _ => return Err(NotLocal::Version("HTTP/0.9")),
     }
-    let is_proxys = |name: &str| {
-        PROXY_HEADERS.contains(&name) || PROXY_PREFIXES.iter().any(|start| name.starts_with(start))
-    };
-    if let Some(name) = headers.keys().find(|name| is_proxys(name.as_str())) {
+    if let Some(name) = headers.keys().find(|name| is_proxy_header(name.as_str())) {
         return Err(NotLocal::Header(name.to_string()));
     }
     let host = sole_host(headers).ok_or(NotLocal::Host)?;
     if is_own(host, own) { Ok(()) } else { Err(NotLocal::Host) }
+}
+
+/// Whether only proxies add a header. Some write its name with underscores.
+fn is_proxy_header(name: &str) -> bool {
+    let name = name.replace('_', "-");
+    PROXY_HEADERS.contains(&name.as_str())
+        || PROXY_PREFIXES.iter().any(|start| name.starts_with(start))
 }
 
 /// Whether a `Host` is a name of loopback, with the port at which we listen.
@@ -195,6 +199,8 @@ mod tests {
         for name in [
             "Forwarded",
             "X-Forwarded-For",
+            "X_Forwarded_For",
+            "X_Real-IP",
             "X-Forwarded-Host",
             "x-forwarded-proto",
             "X-FORWARDED",
