@@ -146,9 +146,11 @@ async fn follow(world: &World, paths: &[&str]) {
 /// What is known about a page's host cannot be looked up.
 const NO_PRINTS: [&str; 2] =
     ["ALTER TABLE host_prints RENAME TO away", "ALTER TABLE away RENAME TO host_prints"];
-/// Nothing can be claimed.
+/// Nothing can be claimed. Outcomes can still be committed: a task whose outcome cannot be committed keeps
+/// its host until its lease ends, and nothing would be claimed meanwhile.
 const NO_CLAIMS: [&str; 2] = [
-    "CREATE TRIGGER away BEFORE UPDATE ON host BEGIN SELECT RAISE(ABORT, 'away'); END",
+    "CREATE TRIGGER away BEFORE UPDATE OF lease_id ON host WHEN new.lease_id IS NOT NULL
+        BEGIN SELECT RAISE(ABORT, 'away'); END",
     "DROP TRIGGER away",
 ];
 /// No outcome with a request can be kept.
