@@ -132,14 +132,16 @@ impl Item {
             return None;
         }
         let id = event.subject.parse::<ArticleId>().ok()?;
-        let (what, is_there) = match Subject::of(event.kind) {
+        let (table, is_there) = match Subject::of(event.kind) {
             Subject::Entry if event.kind == EventKind::EntryDeleted => return None,
-            Subject::Entry => ("entry", joined.entries.contains_key(&EntryId(*id.as_bytes()))),
-            Subject::Article => ("article", joined.articles.contains_key(&id)),
+            Subject::Entry => {
+                (DamagedTable::Entry, joined.entries.contains_key(&EntryId(*id.as_bytes())))
+            }
+            Subject::Article => (DamagedTable::Article, joined.articles.contains_key(&id)),
             Subject::Other => return None,
         };
-        let restore = "`feedmill replay` restores it from the archive";
-        (!is_there).then(|| format!("the row of {what} {} is missing; {restore}", event.subject))
+        (!is_there)
+            .then(|| format!("the row of {table} {} is missing; {}", event.subject, table.remedy()))
     }
 
     /// The item for an event; `None` when what it is about was taken down since.

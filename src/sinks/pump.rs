@@ -352,7 +352,7 @@ impl Pump {
         let mut items = Vec::with_capacity(events.len());
         for event in events {
             if let Some(row) = Item::damage(&event, &joined) {
-                let reason = format!("{row}; `feedmill replay` restores it from the archive");
+                let reason = format!("{row}; {}", row.table.remedy());
                 damaged.push(Refusal { seq: event.seq, code: ROW_DAMAGED, reason });
                 continue;
             }

@@ -35,6 +35,18 @@ named! {
     }
 }
 
+impl DamagedTable {
+    /// What an operator can do about a damaged or missing row of this table.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Article | Self::Entry => "`feedmill replay` restores it from the archive",
+            Self::Source | Self::Task => "`feedmill restore` brings it back from a backup",
+            Self::Event | Self::Revision | Self::Fetch => "it cannot be restored",
+        }
+    }
+}
+
 /// A row that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DamagedRow {
