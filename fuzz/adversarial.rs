@@ -1,5 +1,5 @@
-//! Inputs that are made to cost time: for each format, the patterns that make a careless parser
-//! quadratic or worse.
+//! Inputs that are made to cost time or memory: for each format, the patterns that make a careless parser
+//! quadratic or worse, or let it copy a large value into everything that inherits or names it.
 //!
 //! The tests of `crates/formats` measure every one of them, and start the fuzzer's search from them.
 
@@ -219,6 +219,53 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
     ("article", "markup in templates", |size| {
         repeat(size, "<template>", "<p>Words of a text. &lt;p&gt;", "</template>")
     }),
+    ("article", "one name for many references", |size| {
+        let start = format!(
+            "<p>{SENTENCE}<script type=application/ld+json>{{\"@graph\":[{{\"@id\":\"#a\",\"@type\":\"Person\",\
+             \"name\":\"{}\"}},{{\"@type\":\"NewsArticle\",\"author\":[",
+            "b".repeat(size * 2 / 5)
+        );
+        repeat(size, &start, "{\"@id\":\"#a\"},", "{}]}]}</script>")
+    }),
+    ("article", "JSON-LD of small objects", |size| {
+        let start = format!("<p>{SENTENCE}<script type=application/ld+json>[");
+        repeat(size, &start, "{\"\":{\"\":{}}},", "{}]</script>")
+    }),
+    ("article", "JSON-LD of small objects in many scripts", |size| {
+        let script = format!(
+            "<script type=application/ld+json>[{}{{}}]</script>",
+            "{\"\":{\"\":{}}},".repeat(200)
+        );
+        repeat(size, &format!("<p>{SENTENCE}"), &script, "")
+    }),
+    ("article", "state of small objects", |size| {
+        let start = format!("<p>{SENTENCE}<script id=__NEXT_DATA__ type=application/json>[");
+        repeat(size, &start, "{\"\":{\"\":{}}},", "{}]</script>")
+    }),
+    ("article", "bodies in bodies of a state", |size| {
+        let text = format!("\"text\":[{}\"\"]", format!("\"{SENTENCE}\",").repeat(size / 80));
+        let start = format!(
+            "<p>{SENTENCE}<script id=__NEXT_DATA__ type=application/json>{}",
+            "{\"body\":".repeat(100)
+        );
+        format!("{start}{{{text}}}{}</script>", "}".repeat(100)).into_bytes()
+    }),
+    ("article", "a long base", |size| {
+        let start =
+            format!("<base href='http://a.example/{}/'><p>{SENTENCE}", "b".repeat(size * 2 / 5));
+        repeat(size, &start, "<a href=x>y</a>", "")
+    }),
+    ("article", "links under a long address", |size| {
+        let start = format!("<base href='/{}/'><article><p>{SENTENCE}", "b".repeat(1_900));
+        repeat(size, &start, "<a href=x>y</a><img src=z>", "")
+    }),
+    ("article", "elements with a short attribute", |size| repeat(size, "", "<p a=b>x", "")),
+    ("article", "cells with attributes", |size| repeat(size, "<table><tr>", "<td colspan=9>x", "")),
+    ("article", "italics", |size| repeat(size, "", "<i>x</i>", "")),
+    ("article", "microdata", |size| {
+        let start = "<div itemscope itemtype=http://schema.org/NewsArticle>";
+        repeat(size, start, "<i itemprop=author itemscope><b itemprop=name>x</b></i>", "")
+    }),
     // Feeds.
     ("feed", "attributes of one tag", |size| {
         numbered(size, "<rss ", |n| format!("a{n}='b' "), "><channel><title>x</title>")
@@ -348,7 +395,74 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
     }),
     ("feed", "JSON numbers", |size| repeat(size, "{\"items\":[{\"id\":1", "0", "}]}")),
     ("feed", "JSON exponents", |size| repeat(size, "{\"items\":[{\"id\":1e", "9", "}]}")),
+    ("feed", "one long author for many entries", |size| {
+        let author = format!("<author><name>{}</name></author>", "n".repeat(size / 2));
+        numbered(
+            size,
+            &format!("{ATOM}{author}"),
+            |n| format!("<entry><id>{n}</id></entry>"),
+            "</feed>",
+        )
+    }),
+    ("feed", "one long mail address for many entries", |size| {
+        let author = format!("<author><email>{}</email></author>", "n".repeat(size / 2));
+        numbered(
+            size,
+            &format!("{ATOM}{author}"),
+            |n| format!("<entry><id>{n}</id></entry>"),
+            "</feed>",
+        )
+    }),
+    ("feed", "a hundred authors of 4,000 bytes for many entries", |size| {
+        let start = format!("{ATOM}{}", authors(100.min(size / 8_000), 4_000));
+        repeat(size, &start, "<entry/>", "</feed>")
+    }),
+    ("feed", "a hundred authors of 490 bytes for many entries", |size| {
+        repeat(size, &format!("{ATOM}{}", authors(100, 490)), "<entry/>", "</feed>")
+    }),
+    ("feed", "a long base for many entries", |size| {
+        let start =
+            format!("<feed xml:base='http://a.example/{}/' {NS}>", "b".repeat(size * 2 / 5));
+        numbered(size, &start, |n| format!("<entry><link href='{n}'/></entry>"), "</feed>")
+    }),
+    ("feed", "a base of 1,900 bytes for many entries", |size| {
+        let start = format!("<feed xml:base='http://a.example/{}/' {NS}>", "b".repeat(1_900));
+        numbered(size, &start, |n| format!("<entry><link href='{n}'/></entry>"), "</feed>")
+    }),
+    ("feed", "a long base for many items", |size| {
+        let start =
+            format!("<rss xml:base='http://a.example/{}/'><channel>", "b".repeat(size * 2 / 5));
+        repeat(size, &start, "<item><link>1</link></item>", "</channel></rss>")
+    }),
+    ("feed", "a long base for many links in a text", |size| {
+        let start = format!(
+            "<feed xml:base='http://a.example/{}/' {NS}><entry><id>1</id><content type='html'>",
+            "b".repeat(size * 2 / 5)
+        );
+        repeat(size, &start, "&lt;img src=\"x\">", "</content></entry></feed>")
+    }),
+    ("feed", "a base of 1,900 bytes for many links in a text", |size| {
+        let start = format!(
+            "<feed xml:base='http://a.example/{}/' {NS}><entry><id>1</id><content type='xhtml'><div>",
+            "b".repeat(1_900)
+        );
+        repeat(size, &start, "<a href=\"x\">x</a>", "</div></content></entry></feed>")
+    }),
+    ("feed", "empty items", |size| repeat(size, "<rss><channel>", "<item/>", "</channel></rss>")),
+    ("feed", "empty JSON items", |size| {
+        repeat(size, "{\"version\":\"jsonfeed.org\",\"title\":\"t\",\"items\":[", "{},", "{}]}")
+    }),
+    ("feed", "a long JSON author for many items", |size| {
+        let start = format!(
+            "{{\"version\":\"jsonfeed.org\",\"title\":\"t\",\"author\":{{\"name\":\"{}\"}},\"items\":[",
+            "n".repeat(size / 2)
+        );
+        numbered(size, &start, |n| format!("{{\"id\":\"{n}\"}},"), "{}]}")
+    }),
     // Sitemaps.
+    ("sitemap", "short relative addresses", |size| {
+        repeat(size, "<urlset>", "<url><loc>x</loc></url>", "</urlset>")
+    }),
     ("sitemap", "addresses", |size| {
         numbered(size, "<urlset>", |n| format!("<url><loc>https://a.example/{n}</loc></url>"), "")
     }),
@@ -369,6 +483,22 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
     ("sitemap", "lines", |size| numbered(size, "", |n| format!("https://a.example/{n}\n"), "")),
     ("sitemap", "entities", |size| repeat(size, "<urlset><url><loc>https://a/?", "&amp;&a", "")),
     // Lists.
+    ("opml", "long names around many feeds", |size| {
+        let names = format!("<outline text='{}'>", "c".repeat(4_000)).repeat(60.min(size / 10_000));
+        let feed = |n| format!("<outline xmlUrl='http://a{n}.example/'/>");
+        numbered(size, &format!("<opml><body>{names}"), feed, "</body></opml>")
+    }),
+    ("opml", "one long name around many feeds", |size| {
+        let names = format!("<outline text='{}'>", "c".repeat(size * 2 / 5));
+        let feed = |n| format!("<outline xmlUrl='http://a{n}.example/'/>");
+        numbered(size, &format!("<opml><body>{names}"), feed, "</body></opml>")
+    }),
+    ("opml", "eighty names of 480 bytes around many feeds", |size| {
+        let names: String =
+            (0..80).map(|n| format!("<outline text='{}{n}'>", "c".repeat(480))).collect();
+        let feed = |n| format!("<outline xmlUrl='http://a{n}.example/'/>");
+        numbered(size, &format!("<opml><body>{names}"), feed, "</body></opml>")
+    }),
     ("opml", "outlines nested", |size| repeat(size, "<opml><body>", "<outline text='a'>", "")),
     ("opml", "outlines", |size| {
         numbered(size, "<opml><body>", |n| format!("<outline xmlUrl='https://a.example/{n}'/>"), "")
@@ -449,6 +579,17 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
 ];
 
 const SENTENCE: &str = "The harbour of Westport was closed on Tuesday, the port authority said. ";
+
+/// How an Atom feed declares its namespace.
+const NS: &str = "xmlns='http://www.w3.org/2005/Atom'";
+/// The beginning of an Atom feed.
+const ATOM: &str = "<feed xmlns='http://www.w3.org/2005/Atom'>";
+
+/// Authors of a feed with names of so many bytes.
+fn authors(count: usize, bytes: usize) -> String {
+    let name = "n".repeat(bytes);
+    (0..count).map(|n| format!("<author><name>{name}{n}</name></author>")).collect()
+}
 
 fn attributes(count: usize) -> String {
     (0..count).map(|n| format!("a{n} ")).collect()

@@ -143,7 +143,7 @@ fn in_turn(pages: &[Url]) -> Vec<Url> {
 fn config(place: &Place, dir: &Path) -> anyhow::Result<Config> {
     let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };
     config.fetch.contact = "https://example.com/bot".to_owned();
-    config.fetch.resolve = vec![format!("*.newsroom.test={}", place.addr).parse()?];
+    config.fetch.resolve = vec![format!("*.test={}", place.addr).parse()?];
     Ok(config)
 }
 

@@ -12,6 +12,7 @@ mod fetch;
 mod follow;
 mod frontier;
 mod hostile;
+mod memory;
 mod onboard;
 mod pages;
 mod parse;
@@ -57,6 +58,8 @@ enum Bench {
     Schedule(schedule::Args),
     /// Documents that were made to hurt: seconds and memory until they are refused
     Hostile(hostile::Args),
+    /// Memory of a running engine: what it needs after 100,000 articles and after 20,000
+    Memory(memory::Args),
     /// Home pages of many publishers: how many of their feeds and news sitemaps are found, politely
     Onboard(onboard::Args),
     /// Articles: CPU time and memory of a page, beside a port of Readability
@@ -96,6 +99,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Bench::Sinks(args) => runtime.block_on(sinks::run(args))?,
         Bench::Follow(args) => runtime.block_on(follow::run(args))?,
         Bench::Frontier(args) => runtime.block_on(frontier::run(args))?,
+        Bench::Memory(args) => runtime.block_on(memory::run(args))?,
         Bench::Onboard(args) => runtime.block_on(onboard::run(args))?,
         Bench::Spider(args) => runtime.block_on(spider::run(args))?,
         Bench::Schedule(args) => schedule::run(args, cli.json)?,

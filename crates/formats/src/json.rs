@@ -8,6 +8,10 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
+mod tree;
+
+pub use tree::Budget;
+
 /// How large a tree may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

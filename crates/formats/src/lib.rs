@@ -15,6 +15,7 @@ pub mod json;
 pub mod opml;
 pub mod rights;
 pub mod robots;
+mod room;
 pub mod simhash;
 pub mod sitemap;
 pub mod sketch;

@@ -9,6 +9,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use serde::Serialize;
 
 use crate::charset::{self, Markup};
+use crate::room::Room;
 use crate::xml::{Node, Scanner, Tag, local, text};
 
 /// The most bytes of a list.
@@ -17,6 +18,12 @@ const MAX_BYTES: usize = 32 << 20;
 const MAX_FEEDS: usize = 100_000;
 /// The most outlines inside each other.
 const MAX_DEPTH: usize = 100;
+/// The most outlines around a feed that make its category; those further inside are left out.
+const MAX_LEVELS: usize = 10;
+/// The most bytes of the name of an outline in a category; what is beyond is cut off.
+const MAX_LEVEL: usize = 500;
+/// The most categories that a feed says itself.
+const MAX_CATEGORIES: usize = 200;
 
 /// Why there is no list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +34,9 @@ pub enum OpmlError {
     /// Outlines are nested too deep.
     #[error("outlines are nested deeper than {MAX_DEPTH}")]
     TooDeep,
+    /// Every feed has the names of the outlines around it, which together are far larger than the list.
+    #[error("the names of outlines around its feeds are too long for so many feeds")]
+    LongCategories,
     /// It is something else.
     #[error("this is not OPML: it has no <opml> element")]
     NotOpml,
@@ -37,7 +47,7 @@ impl OpmlError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::TooLarge => "too_large",
+            Self::TooLarge | Self::LongCategories => "too_large",
             Self::TooDeep => "too_deep",
             Self::NotOpml => "not_opml",
         }
@@ -95,7 +105,8 @@ pub fn parse(body: &[u8]) -> Result<Opml, OpmlError> {
     let mut opml = Opml::default();
     let (mut is_opml, mut is_closed) = (false, false);
     let mut known = Known::default();
-    // The names of the outlines that are open; a feed has none.
+    let room = Room::of(decoded.text.len());
+    // The names of the outlines that are open, as levels of categories; a feed has none.
     let mut open: Vec<Option<String>> = Vec::new();
     let mut in_title = false;
     let (mut line, mut counted) = (1, 0);
@@ -110,7 +121,10 @@ pub fn parse(body: &[u8]) -> Result<Opml, OpmlError> {
                 "title" => in_title = !tag.empty,
                 "outline" if open.len() >= MAX_DEPTH => return Err(OpmlError::TooDeep),
                 "outline" => {
-                    let name = opml.outline(&tag, &open, &mut known);
+                    let name = opml.outline(&tag, &open, &room, &mut known);
+                    if room.is_exhausted() {
+                        return Err(OpmlError::LongCategories);
+                    }
                     opml.lines.resize(opml.feeds.len(), line);
                     if !tag.empty {
                         open.push(name);
@@ -153,6 +167,7 @@ impl Opml {
         &mut self,
         tag: &Tag<'_>,
         open: &[Option<String>],
+        room: &Room,
         known: &mut Known,
     ) -> Option<String> {
         let title = tag.attribute("title").or_else(|| tag.attribute("text"));
@@ -162,15 +177,22 @@ impl Opml {
             ["rss", "atom", "feed"].iter().any(|word| kind.to_ascii_lowercase().contains(word))
         });
         let url = tag.attribute("xmlUrl").or_else(|| tag.attribute("url").filter(|_| is_feed));
-        let Some(feed_url) = url.as_deref().map(web_address) else { return title };
+        let Some(feed_url) = url.as_deref().map(web_address) else {
+            return title.map(|title| level(&title));
+        };
         if self.feeds.len() >= MAX_FEEDS {
             self.left_out += 1;
             return None;
         }
-        let around = open.iter().flatten().map(|name| spaced(name)).collect::<Vec<_>>().join("/");
+        let around: Vec<&str> =
+            open.iter().flatten().map(String::as_str).take(MAX_LEVELS).collect();
+        let around = around.join("/");
+        if !room.grow(around.len()) {
+            return None;
+        }
         if known.insert(&feed_url, &around) {
             let own = tag.attribute("category").unwrap_or_default();
-            let own = own.split(',').map(|own| own.trim().trim_matches('/'));
+            let own = own.split(',').map(|own| own.trim().trim_matches('/')).take(MAX_CATEGORIES);
             let mut categories: Vec<String> = Vec::new();
             for category in std::iter::once(around.as_str()).chain(own) {
                 if !category.is_empty() && !categories.iter().any(|known| known == category) {
@@ -244,6 +266,15 @@ fn web_address(address: &str) -> String {
         Some(rest) => rest.to_owned(),
         None => address.to_owned(),
     }
+}
+
+/// The name of an outline as one level of a category, as much of it as a level may have.
+fn level(name: &str) -> String {
+    let mut level = spaced(name);
+    level.truncate(level.floor_char_boundary(MAX_LEVEL));
+    level.truncate(level.trim_end_matches([' ', '/']).len());
+    level.shrink_to_fit();
+    level
 }
 
 /// The name of an outline as part of a category: a `/` in it has blanks around, so that it is not
@@ -341,6 +372,35 @@ mod tests {
         assert!(written.contains("<outline text=\"World / EU\">"), "{written}");
         assert!(written.contains("<outline text=\"AC / DC\">"), "{written}");
         assert_eq!(parse(written.as_bytes()).unwrap().feeds, list.feeds);
+    }
+
+    /// A list of this many feeds inside of outlines with long names.
+    fn nested(outlines: usize, name: usize, feeds: usize) -> Result<Opml, OpmlError> {
+        let mut list = String::from("<opml><body>");
+        for number in 0..outlines {
+            list.push_str(&format!("<outline text='{number}{}'>", "c".repeat(name)));
+        }
+        for number in 0..feeds {
+            list.push_str(&format!("<outline xmlUrl='https://a.example/{number}'/>"));
+        }
+        list.push_str(&"</outline>".repeat(outlines));
+        parse(format!("{list}</body></opml>").as_bytes())
+    }
+
+    #[test]
+    fn a_category_has_ten_levels_of_500_bytes() {
+        let list = nested(60, 4_000, 100).unwrap();
+        let levels = levels(&list.feeds[99].categories[0]);
+        assert_eq!(levels.len(), MAX_LEVELS);
+        assert!(levels.iter().all(|level| level.len() == MAX_LEVEL));
+        assert_eq!(level(&format!("{} / b", "a".repeat(498))), "a".repeat(498));
+    }
+
+    #[test]
+    fn names_that_are_too_long_for_so_many_feeds_are_refused() {
+        assert_eq!(nested(60, 4_000, 20_000), Err(OpmlError::LongCategories));
+        assert_eq!(OpmlError::LongCategories.code(), "too_large");
+        assert_eq!(nested(3, 60, 20_000).unwrap().feeds.len(), 20_000);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::url;
+
 /// Directives, uses and lengths beyond this are not kept: nobody means them.
 const MOST: usize = 50;
 /// The longest single directive or value, in bytes.
@@ -155,7 +157,8 @@ impl Rights {
 
     fn policy(&mut self, value: &str) {
         let value = value.trim();
-        if !value.is_empty() && value.len() <= LONGEST {
+        let is_kept = !value.is_empty() && value.len() <= LONGEST;
+        if is_kept && !url::is_other_scheme(value) {
             self.tdm_policy.get_or_insert_with(|| value.to_owned());
         }
     }
@@ -256,6 +259,23 @@ mod tests {
         );
         assert_eq!(of(&[("tdm-reservation", "0")], &[]).tdm_reservation, Some(false));
         assert!(of(&[("tdm-reservation", "maybe")], &[("author", "noindex")]).is_empty());
+    }
+
+    #[test]
+    fn a_policy_is_a_page_and_no_script() {
+        for address in
+            ["javascript:alert(1)", " JavaScript:x", "java\tscript:x", "data:,x", "file:/x"]
+        {
+            assert_eq!(
+                of(&[("tdm-policy", address)], &[("tdm-policy", address)]),
+                Rights::default()
+            );
+        }
+        for address in ["https://example.com/tdm.json", "/tdm.json"] {
+            assert_eq!(of(&[("tdm-policy", address)], &[]).tdm_policy.as_deref(), Some(address));
+        }
+        let after = of(&[("tdm-policy", "javascript:x"), ("tdm-policy", "/tdm.json")], &[]);
+        assert_eq!(after.tdm_policy.as_deref(), Some("/tdm.json"));
     }
 
     #[test]

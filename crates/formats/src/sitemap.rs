@@ -12,6 +12,7 @@ use crate::charset::{self, Markup};
 use crate::date::{self, Ts};
 use crate::decode::{self, DecodeError};
 use crate::feed::{self, FeedError};
+use crate::room::{Room, sound_base};
 use crate::xml::{Node, Scanner, Tag, local, text};
 
 mod parts;
@@ -173,6 +174,13 @@ pub struct News {
     pub language: Option<String>,
 }
 
+/// The address of the sitemap, and how much those in it may grow when they are joined to it.
+#[derive(Clone, Copy)]
+struct Base<'a> {
+    url: &'a Url,
+    room: &'a Room,
+}
+
 /// Reads a sitemap or a sitemap index that was served at `base`.
 ///
 /// # Errors
@@ -187,7 +195,8 @@ pub fn parse(body: &[u8], base: &str, limits: &Limits) -> Result<Sitemap, Sitema
     if !start.starts_with('<') {
         return read_lines(start, limits);
     }
-    match read_xml(start, Url::parse(base).ok().as_ref(), limits) {
+    let url = Url::parse(base).ok().and_then(sound_base);
+    match read_xml(start, url.as_ref(), limits) {
         Err(SitemapError::NotASitemap) => read_feed(&body, base, limits),
         read => read,
     }
@@ -242,6 +251,8 @@ fn read_xml(document: &str, base: Option<&Url>, limits: &Limits) -> Result<Sitem
     let mut scanner = Scanner::new(document, 20);
     let root = root(&mut scanner)?;
     let own = if root == "sitemapindex" { Item::Sitemap } else { Item::Page };
+    let room = Room::of(document.len());
+    let base = base.map(|url| Base { url, room: &room });
     let mut sitemap = Sitemap::default();
     let mut page: Option<SitemapUrl> = None;
     let mut item = own;
@@ -350,7 +361,7 @@ impl Sitemap {
         page: Option<SitemapUrl>,
         stray: &mut String,
         item: Item,
-        base: Option<&Url>,
+        base: Option<Base<'_>>,
     ) {
         let stray = std::mem::take(stray);
         let Some(mut page) = page else { return };
@@ -376,13 +387,13 @@ impl Sitemap {
     }
 
     /// The address as it is written, or made absolute; what is none is told.
-    fn joined(&mut self, base: Option<&Url>, address: String) -> Option<String> {
+    fn joined(&mut self, base: Option<Base<'_>>, address: String) -> Option<String> {
         if is_web(&address) {
             return Some(address);
         }
         let is_one = !address.is_empty() && !address.contains(char::is_whitespace);
-        let joined = base.filter(|_| is_one).and_then(|base| base.join(&address).ok());
-        let joined = joined.map(String::from).filter(|joined| is_web(joined));
+        let joined = base.filter(|_| is_one).and_then(|base| base.room.join(base.url, &address));
+        let joined = joined.filter(|joined| is_web(joined));
         let code = if joined.is_some() { "relative_url" } else { "bad_url" };
         self.warn(code, &address);
         joined

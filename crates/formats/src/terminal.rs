@@ -1,24 +1,45 @@
 //! Text of publishers on a terminal.
 //!
 //! Control characters move the cursor and change the terminal; characters that change the direction of
-//! writing show a text in another order than it has, so that `exe.cod` reads as `doc.exe`. Both are shown
-//! as what they are.
+//! writing show a text in another order than it has, so that `exe.cod` reads as `doc.exe`; others end a
+//! line, or are not shown at all, so that two different texts look the same. All of them are shown as
+//! what they are. The joiners U+200C and U+200D stay: languages and emoji need them.
 
 use std::borrow::Cow;
 
-/// Whether a character changes the direction in which others are shown.
+/// Whether a character is not shown itself but changes how others are shown, ends a line, or hides in a
+/// text. Control characters are not among these.
 #[must_use]
-pub const fn is_bidi(c: char) -> bool {
+pub const fn is_format(c: char) -> bool {
     matches!(
         c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        // Direction of writing.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
+        // Ends of lines and of paragraphs.
+        | '\u{2028}' | '\u{2029}'
+        // Characters without width, and fillers and blanks that are none.
+        | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'
+        | '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+        // Controls of shorthand, music and hieroglyphs.
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{13430}'..='\u{1343f}'
+        // Joiners and operators without width, directions, and deprecated format characters.
+        | '\u{2060}'..='\u{206f}'
+        // Annotations, and tags.
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
     )
 }
 
-/// The text with every character that `is_unsafe` picks written as `\u202e`, which is also what JSON
-/// calls it.
-fn with_escapes(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&is_unsafe) {
+/// Whether a terminal must not get this character; line ends and tabs it may.
+#[must_use]
+pub fn is_unsafe(c: char) -> bool {
+    is_format(c) || (c.is_control() && !matches!(c, '\n' | '\t'))
+}
+
+/// A text as a terminal may show it; line ends and tabs stay. What must not get there is written as
+/// `\u202e`, which is also what JSON calls it.
+#[must_use]
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
@@ -34,10 +55,15 @@ fn with_escapes(text: &str, is_unsafe: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A text as a terminal may show it; line ends and tabs stay.
+/// The same in one line: line ends and tabs are shown as `\n` and `\t`.
 #[must_use]
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    with_escapes(text, |c| is_bidi(c) || (c.is_control() && !matches!(c, '\n' | '\t')))
+pub fn escaped_line(text: &str) -> Cow<'_, str> {
+    match escaped(text) {
+        line if line.contains(['\n', '\t']) => {
+            line.replace('\n', "\\n").replace('\t', "\\t").into()
+        }
+        line => line,
+    }
 }
 
 /// Colours and weights that our own programs write, as in `\x1b[32m`: words, tables and log lines.
@@ -72,10 +98,21 @@ mod tests {
             ("\u{202e}exe.cod", "\\u202eexe.cod"),
             ("\u{2066}a\u{2069}\u{200f}\u{61c}", "\\u2066a\\u2069\\u200f\\u061c"),
             ("\u{1b}[2J\u{9b}31m\u{7f}\r", "\\u001b[2J\\u009b31m\\u007f\\u000d"),
+            ("a\u{2028}b\u{2029}", "a\\u2028b\\u2029"),
+            ("pay\u{200b}pal\u{feff}\u{180e}\u{2060}", "pay\\u200bpal\\ufeff\\u180e\\u2060"),
+            ("\u{206a}\u{206f}\u{fff9}\u{fffb}", "\\u206a\\u206f\\ufff9\\ufffb"),
+            ("a\u{ad}b\u{3164}\u{115f}\u{1d173}", "a\\u00adb\\u3164\\u115f\\ud834\\udd73"),
+            ("\u{e0000}\u{e007f}", "\\udb40\\udc00\\udb40\\udc7f"),
             ("שלום", "שלום"),
+            (
+                "می\u{200c}خواهم \u{1f469}\u{200d}\u{1f52c}",
+                "می\u{200c}خواهم \u{1f469}\u{200d}\u{1f52c}",
+            ),
         ] {
             assert_eq!(escaped(text), expected);
         }
+        assert_eq!(escaped_line("a\n\tb\u{1b}c"), "a\\n\\tb\\u001bc");
+        assert_eq!(escaped_line("plain"), "plain");
     }
 
     #[test]
@@ -97,7 +134,10 @@ mod tests {
         #[test]
         fn nothing_that_is_left_changes_the_terminal(text: String) {
             let shown = escaped(&text).into_owned();
-            prop_assert!(!shown.contains(|c: char| is_bidi(c) || (c.is_control() && !matches!(c, '\n' | '\t'))));
+            prop_assert!(!shown.contains(is_unsafe));
+            let colored = escaped_but_colors(&text);
+            let is_left = colored.contains(|c| c != '\u{1b}' && is_unsafe(c));
+            prop_assert!(!is_left);
         }
     }
 }

@@ -88,6 +88,14 @@ pub fn is_link(text: &str) -> bool {
     Url::parse(text.trim()).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 
+/// Whether a text begins with the scheme of an address that is no link, such as `javascript:`. Names and
+/// relative addresses have none.
+#[must_use]
+pub fn is_other_scheme(text: &str) -> bool {
+    let is_relative = |error| matches!(error, ParseError::RelativeUrlWithoutBase);
+    !is_link(text) && !Url::parse(text.trim()).is_err_and(is_relative)
+}
+
 /// The address that a reference found at `base` leads to, when it may be fetched.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! A simulated web of publishers on loopback that knows the truth about itself.
 //!
-//! A [`Newsroom`] serves many hosts by name on one port: `http://NAME.newsroom.test/...`, routed by
+//! A [`Newsroom`] serves many hosts by name on one port: `http://NAME.test/...`, routed by
 //! the Host header; the client is told to connect to [`Newsroom::addr`] instead. Stories follow
 //! from the seed (`rng` → `rhythm`, `prose` → `publisher` → `world`), documents from stories
 //! (`feeds`, `sitemaps`, `template` → `site`), answers from documents and faults (`reply`), and only

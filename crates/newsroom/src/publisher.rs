@@ -168,7 +168,7 @@ impl Publisher {
         let words = language.words();
         let place = prose::place(words, &mut rng);
         let name = format!("{place} {}", rng.pick(words.papers));
-        let host = format!("{}-{index}.newsroom.test", slug(&name));
+        let host = format!("{}-{index}.test", slug(&name));
         let rate_per_hour = setup.rate_per_hour * (0.5 + rng.share());
         let rhythm = Rhythm::new(
             rng.next(),

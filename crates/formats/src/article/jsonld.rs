@@ -8,9 +8,17 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::clean;
+use crate::json::Budget;
 
 /// The most objects that are looked at.
 const MAX_OBJECTS: usize = 2_000;
+/// The bytes of memory that the trees of a page's scripts may take together. An article's own take some
+/// thousands.
+const MAX_TREES: usize = 8 << 20;
+/// The most people that one field names.
+const MAX_PEOPLE: usize = 200;
+/// The most bytes of a name. Many articles and fields may refer to the same one.
+const MAX_NAME: usize = 2_000;
 
 /// What the objects of a page say about its article.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +52,7 @@ pub(super) type Object = Map<String, Value>;
 
 /// Reads all the JSON-LD scripts of a page.
 pub(super) fn read(scripts: &[String]) -> Ld {
-    let values: Vec<Value> = scripts.iter().filter_map(|script| parse(script)).collect();
+    let values = trees(scripts);
     let objects = objects(&values);
     let by_id: HashMap<&str, &Object> = objects
         .iter()
@@ -92,7 +100,7 @@ pub(super) fn read(scripts: &[String]) -> Ld {
 
 /// The object of a page's own article, among all that its scripts hold.
 pub(super) fn own_article(scripts: &[String]) -> Option<Object> {
-    let values: Vec<Value> = scripts.iter().filter_map(|script| parse(script)).collect();
+    let values = trees(scripts);
     let articles = objects(&values).into_iter().filter(|object| rank(object).is_some());
     articles.min_by_key(|object| (rank(object), std::cmp::Reverse(told(object)))).cloned()
 }
@@ -152,13 +160,19 @@ fn truth(value: &Value) -> Option<bool> {
     }
 }
 
-fn parse(script: &str) -> Option<Value> {
+/// The trees of all scripts; what is beyond their budget is left out.
+fn trees(scripts: &[String]) -> Vec<Value> {
+    let budget = Budget::new(MAX_TREES);
+    scripts.iter().filter_map(|script| parse(script, &budget)).collect()
+}
+
+fn parse(script: &str, budget: &Budget) -> Option<Value> {
     let script = script.trim().trim_start_matches("<!--").trim_end_matches("-->");
     let script = script.trim().trim_start_matches("//<![CDATA[").trim_end_matches("//]]>");
-    serde_json::from_str(script).ok().or_else(|| {
+    budget.tree(script).or_else(|| {
         // Line breaks inside strings are the most common slip.
         let mended: String = script.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        serde_json::from_str(mended.trim().trim_end_matches(';')).ok()
+        budget.tree(mended.trim().trim_end_matches(';'))
     })
 }
 
@@ -209,17 +223,29 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
+/// The text of a value as a name, of which no more is read than a name can have.
+fn name_in(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => clean::plain(text.get(..text.floor_char_boundary(MAX_NAME))?),
+        Value::Array(items) => items.iter().filter(|item| !item.is_array()).find_map(name_in),
+        Value::Object(object) => {
+            object.get("name").filter(|name| name.is_string()).and_then(name_in)
+        }
+        _ => None,
+    }
+}
+
 /// The names of people or organisations, written in any of the usual ways.
 fn people(value: Option<&Value>, by_id: &HashMap<&str, &Object>) -> Vec<String> {
     let items =
         value.map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
     let name = |item: &Value| match item {
         Value::Object(object) if !object.contains_key("name") => {
-            by_id.get(object.get("@id")?.as_str()?)?.get("name").and_then(text)
+            by_id.get(object.get("@id")?.as_str()?)?.get("name").and_then(name_in)
         }
-        other => text(other),
+        other => name_in(other),
     };
-    items.unwrap_or_default().iter().filter_map(name).collect()
+    items.unwrap_or_default().iter().filter_map(name).take(MAX_PEOPLE).collect()
 }
 
 /// The address of an image: a string, an object with a `url`, or the first of a list.
@@ -258,6 +284,27 @@ mod tests {
         assert_eq!(ld.image.as_deref(), Some("/a.jpg"));
         assert_eq!(ld.keywords, ["rain", "wind"]);
         assert_eq!(ld.section.as_deref(), Some("Weather"));
+    }
+
+    #[test]
+    fn references_to_one_long_name_are_bounded() {
+        let name = "b".repeat(400_000);
+        let ld = read(&[format!(
+            r##"{{"@graph":[{{"@type":"Person","@id":"#a","name":"{name}"}},
+            {{"@type":"NewsArticle","author":[{}"Max"]}}]}}"##,
+            r##"{"@id":"#a"},"##.repeat(30_000)
+        )]);
+        assert_eq!(ld.authors.len(), MAX_PEOPLE);
+        assert!(ld.authors.iter().all(|name| name.len() == MAX_NAME));
+    }
+
+    #[test]
+    fn objects_beyond_the_budget_are_left_out() {
+        let article = r#"{"@type":"NewsArticle","headline":"Rain"}"#;
+        let small = r#"{"":{"":{}}},"#.repeat(100_000);
+        let scripts = [format!("[{article},{small}{{}}]"), format!("[{small}{article}]")];
+        assert_eq!(read(&scripts[..1]).headline.as_deref(), Some("Rain"));
+        assert_eq!(read(&scripts[1..]).headline, None);
     }
 
     #[test]

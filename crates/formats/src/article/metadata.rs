@@ -138,10 +138,12 @@ fn tags(declared: &Declared) -> Vec<String> {
 
 /// What the page says about its use.
 fn rights(declared: &Declared, base: Option<&Url>) -> Rights {
-    let license = declared.license.clone().or_else(|| declared.ld.license.clone());
+    // A link leads to a page; JSON-LD may also name a licence.
+    let linked = declared.license.as_deref().and_then(|link| absolute(base, link));
+    let named = declared.ld.license.as_deref().filter(|name| !url::is_other_scheme(name));
     let copyright = ["copyright", "dc.rights", "dcterms.rights", "rights"];
     let mut rights = Rights {
-        license: license.map(|link| absolute(base, &link).unwrap_or(link)),
+        license: linked.or_else(|| named.map(|it| absolute(base, it).unwrap_or(it.to_owned()))),
         copyright: (declared.ld.copyright.clone())
             .or_else(|| copyright.iter().find_map(|name| declared.meta_of(name))),
         ..Rights::default()

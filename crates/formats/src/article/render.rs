@@ -11,6 +11,7 @@ use super::metadata::{absolute, is_picture};
 use super::page::{Block, Image, Page};
 use super::tags::Tag;
 use super::tree::{Id, Tree};
+use crate::room::Room;
 use crate::url::Url;
 
 /// A cell with more bytes than this is no figure but prose.
@@ -67,7 +68,8 @@ fn preformatted(page: &Page, tree: &Tree, block: &Block) -> String {
 /// The chosen blocks, and the pictures between them, as HTML.
 pub(super) fn html(page: &Page, tree: &Tree, chosen: &[usize], base: Option<&Url>) -> String {
     let layout = layout_tables(page, tree, chosen);
-    let mut writer = Writer { tree, base, layout, out: String::new(), open: Vec::new() };
+    let (out, open, room) = (String::new(), Vec::new(), Room::of(0));
+    let mut writer = Writer { tree, base, layout, out, open, room };
     let taken: HashSet<usize> = chosen.iter().copied().collect();
     let near = |at: usize| {
         (at.saturating_sub(2)..at).any(|block| taken.contains(&block))
@@ -118,6 +120,8 @@ struct Writer<'a> {
     layout: HashSet<Id>,
     out: String,
     open: Vec<Open>,
+    /// For the addresses of links; those beyond are left out.
+    room: Room,
 }
 
 impl Writer<'_> {
@@ -229,7 +233,7 @@ impl Writer<'_> {
         for open in chain.into_iter().skip(shared) {
             self.out.push('<');
             self.out.push_str(open.name);
-            if let Some(href) = &open.href {
+            if let Some(href) = open.href.as_ref().filter(|href| self.room.grow(href.len())) {
                 self.attribute("href", href);
             }
             self.out.push('>');
@@ -331,6 +335,17 @@ mod tests {
         let all: Vec<usize> = (0..page.blocks.len()).collect();
         let base = crate::url::parse("https://example.com/a/").unwrap();
         html(&page, &tree, &all, Some(&base))
+    }
+
+    #[test]
+    fn the_addresses_of_links_have_a_limit_together() {
+        let body = format!("<p>{}</p>", "<a href=x>One</a> ".repeat(6_000));
+        let base = format!("https://example.com/{}/", "b".repeat(1_900));
+        let (tree, base) = (Tree::read(&body).unwrap(), crate::url::parse(&base).unwrap());
+        let page = Page::read(&tree);
+        let html = html(&page, &tree, &[0], Some(&base));
+        assert!(html.len() < 5 << 20 && html.len() > 4 << 20, "{}", html.len());
+        assert!(html.starts_with("<p><a href=") && html.ends_with("<a>One</a></p>\n"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::clean;
 use super::form::{Prints, prints, shingles};
+use crate::json::Budget;
 
 /// A hidden text needs so many runs of four words to be an article.
 const ENOUGH: usize = 120;
@@ -15,6 +16,8 @@ const ENOUGH: usize = 120;
 const RECOGNISABLE: usize = 12;
 /// The most texts of a page's state that are compared.
 const MAX_TEXTS: usize = 8;
+/// The bytes of memory that the tree of one state may take.
+const MAX_TREE: usize = 16 << 20;
 
 const HOLDERS: &str = "\
     body content articlebody article story bodyhtml body_html html text richtext paragraphs \
@@ -28,11 +31,16 @@ fn is_in(word: &str, list: &str) -> bool {
 
 /// The bodies in a page's state, the longest first.
 pub(super) fn bodies(json: &str) -> Vec<Vec<String>> {
-    let Ok(state) = serde_json::from_str::<Value>(json) else { return Vec::new() };
+    let Some(state) = Budget::new(MAX_TREE).tree(json) else { return Vec::new() };
     let mut found = Vec::new();
     walk(&state, "", &mut found);
+    found.into_iter().map(|(_, paragraphs)| paragraphs).collect()
+}
+
+/// Keeps the longest bodies, the longest first. Each may hold all of the one before.
+fn keep_longest(found: &mut Vec<(usize, Vec<String>)>) {
     found.sort_by_key(|(prose, _)| std::cmp::Reverse(*prose));
-    found.into_iter().take(MAX_TEXTS).map(|(_, paragraphs)| paragraphs).collect()
+    found.truncate(MAX_TEXTS);
 }
 
 /// Collects what looks like a body; JSON is nested 128 levels deep at most.
@@ -44,6 +52,7 @@ fn walk(value: &Value, key: &str, found: &mut Vec<(usize, Vec<String>)>) {
         if number >= 3 {
             let kept = all.iter().map(|text| text.trim()).filter(|text| text.len() > 25);
             found.push((length, kept.map(str::to_owned).collect()));
+            keep_longest(found);
         }
         if length > 0 && !value.is_object() {
             return;
@@ -136,6 +145,15 @@ mod tests {
         let found = bodies(&state.to_string());
         assert!(found.contains(&sentences(0, 5)), "{found:?}");
         assert!(bodies("not json").is_empty());
+    }
+
+    #[test]
+    fn of_bodies_in_each_other_the_longest_are_kept() {
+        let text = serde_json::json!({ "text": sentences(0, 50) }).to_string();
+        let state = format!("{}{text}{}", "{\"body\":".repeat(60), "}".repeat(60));
+        let found = bodies(&state);
+        assert_eq!(found.len(), MAX_TEXTS);
+        assert!(found.iter().all(|body| *body == sentences(0, 50)));
     }
 
     #[test]

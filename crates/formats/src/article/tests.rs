@@ -287,3 +287,33 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_licence_is_a_page_or_a_name_and_no_script() {
+    let licence = |link: &str, ld: &str| {
+        let ld = serde_json::json!({ "@type": "NewsArticle", "headline": "Storm", "license": ld });
+        let head = format!(
+            "<title>Storm</title><link rel=license href=\"{link}\">\
+             <script type=application/ld+json>{ld}</script>"
+        );
+        let html = format!("<html><head>{head}</head><body><article>{}</article>", paragraphs());
+        read(&html).rights.license
+    };
+    let page = "https://creativecommons.org/licenses/by/4.0/";
+    for script in ["javascript:alert(1)", " JavaScript:x", "java&#9;script:x", "data:,x", "file:/x"]
+    {
+        assert_eq!(licence(script, ""), None, "{script}");
+        assert_eq!(licence(script, page).as_deref(), Some(page), "{script}");
+    }
+    assert_eq!(licence(page, "javascript:x").as_deref(), Some(page));
+    let own = Some("https://www.example.com/licence");
+    assert_eq!(licence("/licence", page).as_deref(), own);
+    let without_link = |ld: &str| {
+        let ld = serde_json::json!({ "@type": "NewsArticle", "headline": "Storm", "license": ld });
+        let head = format!("<title>Storm</title><script type=application/ld+json>{ld}</script>");
+        let html = format!("<html><head>{head}</head><body><article>{}</article>", paragraphs());
+        read(&html).rights.license
+    };
+    assert_eq!(without_link("javascript:alert(1)"), None);
+    assert_eq!(without_link("/licence").as_deref(), own);
+}

@@ -1,6 +1,6 @@
 //! How the fields of an entry come together when several elements compete for one.
 
-use super::people::people;
+use super::people::{cut_person, people};
 use super::warning::Fault;
 use super::{Author, Enclosure, Entry};
 use crate::date::{self, Ts};
@@ -61,7 +61,7 @@ impl Makers {
 
     pub(super) fn add(&mut self, rank: u8, author: Author) {
         if self.named.len() <= MOST && author != Author::default() {
-            self.named.push((rank, author));
+            self.named.push((rank, cut_person(author)));
         }
     }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use ::url::Url;
 use memchr::{memchr, memrchr2};
 
+use crate::room::Room;
 use crate::xml::text;
 
 /// Attributes whose value is one address. Pictures that are loaded late have theirs in `data-src`.
@@ -28,7 +29,7 @@ const LISTS: [&str; 2] = ["srcset", "data-srcset"];
 const LONGEST: usize = 4_096;
 
 /// The HTML with the addresses in it made absolute; most has none that are not.
-pub(super) fn absolute<'a>(html: &'a str, base: &Url) -> Cow<'a, str> {
+pub(super) fn absolute<'a>(html: &'a str, base: &Url, room: &Room) -> Cow<'a, str> {
     let bytes = html.as_bytes();
     let mut done = String::new();
     let (mut at, mut copied) = (0, 0);
@@ -48,9 +49,9 @@ pub(super) fn absolute<'a>(html: &'a str, base: &Url) -> Cow<'a, str> {
         let found = if !in_tag {
             None
         } else if is_list {
-            absolute_list(&address, base)
+            absolute_list(&address, base, room)
         } else {
-            base.join(&address).ok().map(String::from)
+            room.join(base, &address)
         };
         if let Some(found) = found {
             done.push_str(html.get(copied..value.start).unwrap_or_default());
@@ -69,7 +70,7 @@ pub(super) fn absolute<'a>(html: &'a str, base: &Url) -> Cow<'a, str> {
 
 /// The addresses of a `srcset` made absolute, if some are not: `a.png 1x, b.png 2x`. An address ends at
 /// white space, and may have commas in it.
-fn absolute_list(list: &str, base: &Url) -> Option<String> {
+fn absolute_list(list: &str, base: &Url, room: &Room) -> Option<String> {
     let mut done = String::with_capacity(list.len() + 64);
     let mut rest = list.trim();
     let mut is_changed = false;
@@ -85,9 +86,9 @@ fn absolute_list(list: &str, base: &Url) -> Option<String> {
             if !done.is_empty() {
                 done.push_str(", ");
             }
-            let found = is_relative(bare).then(|| base.join(bare).ok()).flatten();
+            let found = is_relative(bare).then(|| room.join(base, bare)).flatten();
             is_changed |= found.is_some();
-            done.push_str(found.as_ref().map_or(bare, Url::as_str));
+            done.push_str(found.as_deref().unwrap_or(bare));
             done.push_str(size.trim_end());
         }
         rest = after.trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     fn resolved(html: &str) -> String {
-        absolute(html, &Url::parse("https://example.com/a/b").unwrap()).into_owned()
+        absolute(html, &Url::parse("https://example.com/a/b").unwrap(), &Room::of(0)).into_owned()
     }
 
     #[test]

@@ -10,9 +10,11 @@ use serde_json::Value;
 
 use super::draft::{Draft, Faults, add_address, file_under};
 use super::leaf::{cut, filled};
+use super::people::cut_person;
 use super::values::{Object, Pieces, member, members, note_gaps, value};
 use super::warning::Fault;
 use super::{Author, Enclosure, Feed, FeedError, Format, Limits, absolute, html};
+use crate::room::Room;
 use crate::xml::text::{self, Seen};
 
 const FEED: [&str; 13] = [
@@ -53,6 +55,7 @@ const ITEM: [&str; 16] = [
 pub(super) fn parse(
     document: &str,
     base: Option<&Url>,
+    room: &Room,
     limits: &Limits,
 ) -> Result<Feed, FeedError> {
     let whole = document.find('{').unwrap_or_default()..document.len();
@@ -77,7 +80,7 @@ pub(super) fn parse(
     }
     note_gaps(&pieces, &mut mended);
     let bracket = items.as_ref().and_then(|at| document.as_bytes().get(at.start));
-    let mut fields = Fields { object: &object, base, limit: limits.text, faults: Faults::new() };
+    let mut fields = Fields { object: &object, base, room, limits, faults: Faults::new() };
     let says_so = fields.string("version").is_some_and(|says| says.contains("jsonfeed.org"));
     if bracket != Some(&b'[') && !says_so {
         return Err(FeedError::NotAFeed);
@@ -96,7 +99,7 @@ pub(super) fn parse(
     if bracket != Some(&b'[') {
         feed.warn(Fault::BadType, "items");
     }
-    let reading = Reading { document, base, limits };
+    let reading = Reading { document, base, room, limits };
     if let Some(at) = items {
         reading.items(&at, bracket == Some(&b'{'), &mut feed, &mut mended);
     }
@@ -110,6 +113,7 @@ pub(super) fn parse(
 struct Reading<'a> {
     document: &'a str,
     base: Option<&'a Url>,
+    room: &'a Room,
     limits: &'a Limits,
 }
 
@@ -145,8 +149,9 @@ impl Reading<'_> {
             return;
         }
         let object = &found.read;
+        let faults = Faults::new();
         let mut fields =
-            Fields { object, base: self.base, limit: self.limits.text, faults: Faults::new() };
+            Fields { object, base: self.base, room: self.room, limits: self.limits, faults };
         let draft = draft(&mut fields);
         let told = fields.faults;
         let (mut entry, faults) = draft.finish();
@@ -165,8 +170,8 @@ impl Reading<'_> {
 struct Fields<'a> {
     object: &'a Object,
     base: Option<&'a Url>,
-    /// The most bytes of a text.
-    limit: usize,
+    room: &'a Room,
+    limits: &'a Limits,
     faults: Faults,
 }
 
@@ -181,10 +186,10 @@ impl<'a> Fields<'a> {
             Value::Null => None,
             Value::String(text) => {
                 let trimmed = text.trim();
-                if trimmed.len() > self.limit {
+                if trimmed.len() > self.limits.text {
                     self.faults.push((Fault::TextCut, key.to_owned()));
                 }
-                filled(text::clean(cut(trimmed, self.limit).to_owned()))
+                filled(text::clean(cut(trimmed, self.limits.text).to_owned()))
             }
             value => {
                 self.wrong(key);
@@ -203,7 +208,7 @@ impl<'a> Fields<'a> {
     }
 
     fn absolute(&mut self, given: &str) -> Option<String> {
-        let found = absolute(self.base, given);
+        let found = absolute(self.base, given, self.room);
         if found.is_none() && !given.trim().is_empty() {
             self.faults.push((Fault::BadUrl, given.to_owned()));
         }
@@ -225,7 +230,8 @@ impl<'a> Fields<'a> {
     /// The fields of an object in a field.
     fn inside<T>(&mut self, object: &Object, read: impl FnOnce(&mut Fields<'_>) -> T) -> T {
         let faults = std::mem::take(&mut self.faults);
-        let mut fields = Fields { object, base: self.base, limit: self.limit, faults };
+        let mut fields =
+            Fields { object, base: self.base, room: self.room, limits: self.limits, faults };
         let found = read(&mut fields);
         self.faults = fields.faults;
         found
@@ -255,6 +261,7 @@ impl<'a> Fields<'a> {
                     Author { name: scalar(name), ..Author::default() }
                 }
             };
+            let author = cut_person(author);
             if author != Author::default() && !found.contains(&author) {
                 found.push(author);
             }
@@ -319,10 +326,10 @@ fn head(object: &mut Fields<'_>) -> Feed {
 }
 
 fn draft(item: &mut Fields<'_>) -> Draft {
-    let base = item.base;
+    let (base, room) = (item.base, item.room);
     let escaped = |text: String| text::escape(&text);
     let linked = |text: String| match base {
-        Some(base) => html::absolute(&text, base).into_owned(),
+        Some(base) => html::absolute(&text, base, room).into_owned(),
         None => text,
     };
     let mut draft = Draft::default();

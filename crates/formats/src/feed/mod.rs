@@ -7,6 +7,7 @@
 use ::url::Url;
 
 use crate::charset::{self, Markup, Place};
+use crate::room::{Room, sound_base};
 
 mod diff;
 mod draft;
@@ -45,11 +46,20 @@ pub struct Limits {
     pub attributes: usize,
     /// Bytes of one text; what is beyond is cut off.
     pub text: usize,
+    /// Bytes that all entries together inherit from the feed.
+    pub inherited: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes: 32 << 20, depth: 100, items: 10_000, attributes: 100, text: 4 << 20 }
+        Self {
+            bytes: 32 << 20,
+            depth: 100,
+            items: 10_000,
+            attributes: 100,
+            text: 4 << 20,
+            inherited: 8 << 20,
+        }
     }
 }
 
@@ -111,12 +121,16 @@ pub fn parse(
     if start.is_empty() {
         return Err(FeedError::EmptyBody);
     }
-    let base = Url::parse(base).ok();
+    let base = Url::parse(base).ok().and_then(sound_base);
+    let room = Room::of(text.len());
     let mut feed = if start.starts_with('{') {
-        json::parse(text, base.as_ref(), limits)?
+        json::parse(text, base.as_ref(), &room, limits)?
     } else {
-        xml::parse(text, base, limits)?
+        xml::parse(text, base, &room, limits)?
     };
+    if room.is_exhausted() {
+        feed.warn(Fault::TooManyParts, "relative addresses");
+    }
     if decoded.replaced {
         feed.warn(Fault::BadCharacters, decoded.encoding);
     }
@@ -162,8 +176,16 @@ impl Feed {
     }
 }
 
+impl Author {
+    /// How much memory it takes.
+    fn bytes(&self) -> usize {
+        let texts = [&self.name, &self.email, &self.uri];
+        size_of::<Self>() + texts.into_iter().flatten().map(String::len).sum::<usize>()
+    }
+}
+
 /// An address made absolute; one that is so already, or has no base, stays as it was written.
-fn absolute(base: Option<&Url>, address: &str) -> Option<String> {
+fn absolute(base: Option<&Url>, address: &str, room: &Room) -> Option<String> {
     let address = address.trim();
     if address.is_empty() {
         return None;
@@ -176,7 +198,7 @@ fn absolute(base: Option<&Url>, address: &str) -> Option<String> {
         Ok(url) if matches!(url.scheme(), "javascript" | "vbscript") => None,
         Ok(_) => Some(address.to_owned()),
         Err(::url::ParseError::RelativeUrlWithoutBase) => match base {
-            Some(base) => base.join(address).ok().map(String::from),
+            Some(base) => room.join(base, address),
             None => Some(address.to_owned()),
         },
         Err(_) => None,

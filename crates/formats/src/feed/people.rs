@@ -1,7 +1,11 @@
 //! Whom a line names.
 
 use super::Author;
+use crate::url::MAX_LEN;
 use crate::xml::text;
+
+/// The most bytes of a name or a mail address; what is beyond is cut off.
+const LONGEST_NAME: usize = 1_000;
 
 /// The people that a line names: one, or a list of them.
 ///
@@ -24,6 +28,19 @@ pub(super) fn people(line: &str) -> Vec<Author> {
     listed(by_semicolon, |_| true)
         .or_else(|| listed(by_comma, is_full_name).filter(|_| !is_turned(&line)))
         .unwrap_or_else(|| person(&line).into_iter().collect())
+}
+
+/// The person without what is beyond the limit of a name, and without a page whose address is too long.
+/// Entries inherit people, so that this must happen as soon as they are read.
+pub(super) fn cut_person(mut person: Author) -> Author {
+    for text in [&mut person.name, &mut person.email].into_iter().flatten() {
+        if text.len() > LONGEST_NAME {
+            text.truncate(text.floor_char_boundary(LONGEST_NAME));
+            text.shrink_to_fit();
+        }
+    }
+    person.uri.take_if(|uri| uri.len() > MAX_LEN);
+    person
 }
 
 /// Whether a line is one name, the family's before the comma: that starts with a particle.

@@ -189,6 +189,66 @@ fn items_beyond_the_limit_are_not_even_cut() {
     tells(&feed, "too_many_items", "5", 1);
 }
 
+/// An Atom feed with this before its entries, which name nobody.
+fn heirs(head: &str, entries: usize) -> Feed {
+    let entries: String = (0..entries).map(|n| format!("<entry><id>{n}</id></entry>")).collect();
+    read(&format!("<feed xmlns='http://www.w3.org/2005/Atom'>{head}{entries}</feed>"))
+}
+
+#[test]
+fn names_are_cut_before_entries_inherit_them() {
+    let long = "n".repeat(100_000);
+    let author = format!(
+        "<author><name>{long}</name><email>{long}</email><uri>http://a.example/{long}</uri></author>"
+    );
+    let feed = heirs(&author, 3);
+    for author in feed.entries.iter().flat_map(|entry| &entry.authors).chain(&feed.authors) {
+        assert_eq!(author.name.as_deref(), long.get(..1_000));
+        assert_eq!(author.email.as_deref(), long.get(..1_000));
+        assert_eq!(author.uri, None);
+    }
+    assert_eq!(feed.entries[2].authors.len(), 1);
+}
+
+#[test]
+fn entries_inherit_no_more_than_the_limit_of_all_together() {
+    let name = "n".repeat(490);
+    let author = |n| format!("<author><name>{n}{name}</name></author>");
+    let authors: String = (0..10).map(author).collect();
+    assert_eq!(heirs(&authors, 20).entries[19].authors.len(), 10);
+    let feed = heirs(&authors, 9_000);
+    let inherited = feed.entries.iter().flat_map(|entry| &entry.authors).map(Author::bytes);
+    let total: usize = inherited.sum();
+    assert!(total <= Limits::default().inherited && total > 1 << 20, "{total}");
+    assert!(feed.entries.iter().all(|entry| entry.authors == feed.entries[0].authors));
+    tells(&feed, "too_many_parts", "inherited authors", 1);
+}
+
+#[test]
+fn a_base_that_is_longer_than_any_address_is_passed_over() {
+    let long = "b".repeat(400_000);
+    let feed = read(&format!(
+        "<feed xmlns='http://www.w3.org/2005/Atom' xml:base='http://a.example/{long}/'>\
+         <entry><link href='x'/><content type='html'>&lt;img src=\"x\"></content></entry></feed>"
+    ));
+    assert_eq!(feed.entries[0].link.as_deref(), Some("https://example.com/blog/x"));
+    tells(&feed, "bad_url", &format!("http://a.example/{}", "b".repeat(83)), 1);
+}
+
+#[test]
+fn relative_addresses_of_a_document_grow_no_further_than_its_limit() {
+    let (base, links) = ("b".repeat(1_900), "&lt;img src=\"x\">".repeat(10_000));
+    let entry = format!("<entry><id>1</id><content type='html'>{links}</content></entry>");
+    let last = "<entry><id>2</id><link href='y'/></entry>";
+    let feed = read(&format!(
+        "<feed xmlns='http://www.w3.org/2005/Atom' xml:base='http://a.example/{base}/'>{entry}{last}</feed>"
+    ));
+    let content = feed.entries[0].content.as_deref().unwrap();
+    assert!(content.len() < 6 << 20 && content.ends_with("<img src=\"x\">"), "{}", content.len());
+    assert_eq!(feed.entries[1].link, None);
+    tells(&feed, "too_many_parts", "relative addresses", 1);
+}
+
 #[test]
 fn in_atom_authors_are_those_of_the_source_or_the_feed() {
     let feed = read(

@@ -311,7 +311,8 @@ fn entities_of_a_document_type_are_not_expanded() {
 
 #[test]
 fn limits_hold() {
-    let limits = Limits { bytes: 10_000, depth: 10, items: 2, attributes: 1, text: 20 };
+    let limits =
+        Limits { bytes: 10_000, depth: 10, items: 2, attributes: 1, text: 20, ..Limits::default() };
     let read = |document: &str| parse(document.as_bytes(), None, BASE, &limits);
     let many = format!("<rss><channel>{}</channel></rss>", "<item/>".repeat(5));
     let feed = read(&many).unwrap();

@@ -14,6 +14,7 @@ use super::ns::{Ns, Prefixes};
 use super::root::{find_root, unknown_encoding, version};
 use super::warning::Fault;
 use super::{Author, Entry, Feed, FeedError, Format, Limits, Source, absolute, html, is_web};
+use crate::room::{Room, sound_base};
 use crate::xml::text::Seen;
 use crate::xml::{Node, Scanner, Tag, text};
 
@@ -50,6 +51,7 @@ pub(super) struct Walk<'a> {
     limits: &'a Limits,
     prefixes: Prefixes<'a>,
     base: Option<Url>,
+    room: &'a Room,
     stack: Vec<Frame<'a>>,
     pub(super) feed: Feed,
     pub(super) head: Head,
@@ -66,7 +68,12 @@ pub(super) struct Walk<'a> {
     is_dirty: bool,
 }
 
-pub(super) fn parse(document: &str, base: Option<Url>, limits: &Limits) -> Result<Feed, FeedError> {
+pub(super) fn parse(
+    document: &str,
+    base: Option<Url>,
+    room: &Room,
+    limits: &Limits,
+) -> Result<Feed, FeedError> {
     let mut scanner = Scanner::new(document, limits.attributes);
     let (root, format, is_first) = find_root(&mut scanner, document)?;
     let mut walk = Walk {
@@ -74,6 +81,7 @@ pub(super) fn parse(document: &str, base: Option<Url>, limits: &Limits) -> Resul
         limits,
         prefixes: Prefixes::default(),
         base,
+        room,
         stack: Vec::new(),
         feed: Feed::new(format),
         head: Head::default(),
@@ -326,8 +334,20 @@ impl<'a> Walk<'a> {
         if self.feed.format != Format::Atom {
             return;
         }
+        let heirs = self.feed.entries.iter().filter(|entry| is_anonymous(entry)).count();
+        let mut left = self.limits.inherited / heirs.max(1);
+        let most = MOST.min(self.feed.authors.len());
+        let passed_on = self.feed.authors.iter().take(most).take_while(|author| {
+            let rest = left.checked_sub(author.bytes());
+            left = rest.unwrap_or_default();
+            rest.is_some()
+        });
+        let passed_on: Vec<Author> = passed_on.cloned().collect();
+        if heirs > 0 && passed_on.len() < most {
+            self.feed.warn(Fault::TooManyParts, "inherited authors");
+        }
         for entry in self.feed.entries.iter_mut().filter(|entry| is_anonymous(entry)) {
-            entry.authors = self.feed.authors.iter().take(MOST).cloned().collect();
+            entry.authors.clone_from(&passed_on);
         }
     }
 
@@ -354,10 +374,12 @@ impl<'a> Walk<'a> {
         }
         let own = tag.attribute("xml:base")?;
         let joined = self.base().map_or_else(|| Url::parse(&own), |base| base.join(&own));
-        if !matches!(joined, Ok(_) | Err(::url::ParseError::RelativeUrlWithoutBase)) {
+        let is_without = matches!(joined, Err(::url::ParseError::RelativeUrlWithoutBase));
+        let base = joined.ok().and_then(sound_base);
+        if base.is_none() && !is_without {
             self.feed.warn(Fault::BadUrl, &own);
         }
-        joined.ok()
+        base
     }
 
     fn base(&self) -> Option<&Url> {
@@ -368,7 +390,7 @@ impl<'a> Walk<'a> {
     pub(super) fn address(&mut self, tag: &Tag<'_>, address: Option<&str>) -> Option<String> {
         let address = address?;
         let own = self.own_base(tag);
-        let found = absolute(own.as_ref().or_else(|| self.base()), address);
+        let found = absolute(own.as_ref().or_else(|| self.base()), address, self.room);
         if found.is_none() && !address.is_empty() {
             self.feed.warn(Fault::BadUrl, address);
         }
@@ -379,7 +401,8 @@ impl<'a> Walk<'a> {
     pub(super) fn linked(&mut self, tag: &Tag<'_>, html: Option<String>) -> Option<String> {
         let html = html?;
         let own = self.own_base(tag);
-        let found = own.as_ref().or_else(|| self.base()).map(|base| html::absolute(&html, base));
+        let found =
+            own.as_ref().or_else(|| self.base()).map(|base| html::absolute(&html, base, self.room));
         match found {
             Some(Cow::Owned(absolute)) => Some(absolute),
             _ => Some(html),

@@ -168,6 +168,17 @@ fn addresses_beyond_the_limit_are_left_out() {
 }
 
 #[test]
+fn relative_addresses_grow_no_further_than_the_limit_of_a_document() {
+    let body = format!("<urlset>{}</urlset>", "<url><loc>x</loc></url>".repeat(10_000));
+    let base = format!("https://example.com/{}/", "b".repeat(1_900));
+    let sitemap = parse(body.as_bytes(), &base, &Limits::default()).unwrap();
+    let total: usize = sitemap.urls.iter().map(|page| page.loc.len()).sum();
+    assert!(total < 5 << 20 && total > 4 << 20, "{total}");
+    let codes: Vec<_> = told(&sitemap).into_iter().map(|(code, _)| code).collect();
+    assert_eq!(codes, ["relative_url", "bad_url"]);
+}
+
+#[test]
 fn relative_addresses_are_those_of_the_sitemap() {
     let body = "<urlset><url><loc>/s/rel</loc><image:image><image:loc>a.jpg</image:loc></image:image>\
                 <xhtml:link hreflang='de' href='de'/></url><url><loc>ftp://example.com/</loc></url>\
