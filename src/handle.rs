@@ -37,13 +37,13 @@ pub use robots::{Ruling, robots_of, robots_rules};
 pub use rules::{RedirectPolicy, Redirects, Taking};
 pub use validate::Validation;
 use verdict::Judged;
-pub use verdict::{RetryAfter, retry_after};
+pub use verdict::{RetryAfter, retry_after, served_at};
 
 #[cfg(test)]
 mod tests;
 
 /// A document of more bytes is large: reading it takes several times as much memory.
-const LARGE_DOCUMENT: usize = 4 << 20;
+const LARGE_DOCUMENT: usize = 1 << 20;
 /// How long a fault of our own is waited out.
 const OUR_FAULT: Duration = Duration::from_mins(1);
 /// How long a task waits whose redirect led to an origin without a robots.txt to be had.
@@ -176,7 +176,7 @@ impl Failure {
 }
 
 /// A host that answers 429 without `Retry-After` is left alone for this long, doubled with each
-/// failure of the task in a row. Its feeds wait by their own intervals, which may be much longer.
+/// such response to the task in a row. Its feeds wait by their own intervals, which may be much longer.
 const HOST_REST: Duration = Duration::from_mins(1);
 /// How often in a row a task may come back after a shorter pause that its server named.
 const SHORT_PAUSES: u16 = 3;
@@ -448,7 +448,7 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
         let (plan, fact, events) = poll::went_wrong(lease, failure, known, at, house);
         (plan, Some(fact), events)
     } else {
-        let attempts = u32::from(task.retry_count) + 1;
+        let attempts = attempts(lease, code);
         let retry = house.policy.retry_page(task.id, at, code, attempts, told);
         // A page that is all of its source is never given up for a failure that may pass.
         let direct = refetch::of_direct(lease, house).filter(|_| code.is_transient());
@@ -475,7 +475,7 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
     outcome.host = match code {
         _ if !asked => HostAdvice::NotAsked,
         Code::RateLimited => {
-            let rest = HOST_REST.saturating_mul(1 << task.retry_count.min(10));
+            let rest = HOST_REST.saturating_mul(1 << task.failures_of(code).min(10));
             let told = told.filter(|told| *told > at);
             let until = told.unwrap_or_else(|| at.after(rest.min(HOST_REST_MAX)));
             match failure.status {
@@ -492,10 +492,25 @@ fn fail(lease: &Lease, failure: &Failure, known: &Known, at: Ts, house: &House) 
 }
 
 /// The time to come back that a server names. One that names a few seconds again and again is waited
-/// for like one that names none: longer each time.
+/// for like one that names none: longer each time. Other failures before do not count.
 fn believed(lease: &Lease, told: Option<Ts>, at: Ts) -> Option<Ts> {
     let is_short = |told: &Ts| told.since(at) < HOST_REST;
-    told.filter(|told| lease.task.retry_count < SHORT_PAUSES || !is_short(told))
+    let is_repeated = lease.task.failures_of(Code::RateLimited) >= SHORT_PAUSES;
+    told.filter(|told| !is_repeated || !is_short(told))
+}
+
+/// Failed attempts of a page, this one counted: those of the same code where that is counted alone, and
+/// otherwise all of them. A server that changes between both kinds of failures is given up all the same.
+fn attempts(lease: &Lease, code: Code) -> u32 {
+    let task = &lease.task;
+    let before = match task.last_error {
+        _ if code.is_counted_alone() => u32::from(task.failures_of(code)),
+        Some(last) if last.is_counted_alone() && lease.validators_for.is_none() => {
+            u32::from(task.retry_count).max(task.fetch_count)
+        }
+        _ => u32::from(task.retry_count),
+    };
+    before.saturating_add(1)
 }
 
 /// What the log says when a task is given up. Only an answer that was read leaves its address behind:
@@ -525,7 +540,7 @@ fn busy(
         Some(ms) => at.after(Duration::from_millis(ms)),
         None => poll::elsewhere(lease, at, house),
     };
-    let wait = BUSY.0.saturating_mul(1 << lease.task.retry_count.min(16));
+    let wait = BUSY.0.saturating_mul(1 << lease.task.failures_of(Code::HostBusy).min(16));
     let until = told.unwrap_or(at).max(at.after(wait)).min(usual);
     let code = Code::HostBusy;
     let mut outcome = Outcome::new(code, Next::Retry { at: until, code }, detail);
@@ -585,8 +600,7 @@ fn leads_on(
 #[must_use]
 pub fn our_fault(lease: &Lease, message: &str, at: Ts) -> Outcome {
     let code = Code::Internal;
-    let again = lease.task.last_error == Some(code);
-    let next = if again && lease.task.retry_count >= OUR_FAULTS {
+    let next = if lease.task.failures_of(code) >= OUR_FAULTS {
         Next::Dead { code }
     } else {
         Next::Retry { at: at.after(OUR_FAULT), code }

@@ -1,6 +1,7 @@
 //! What an engine has done since it started, for those who watch it. Counting never waits.
 
 mod activity;
+mod clock_trust;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use crate::metrics::{Metrics, answer, sink};
 use crate::telemetry::Traces;
 
 pub use activity::{Activity, Phase, Running, Seat};
+pub use clock_trust::ClockTrust;
 
 /// What has been done since the engine started, for those who watch.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub struct Progress {
     pub traces: Traces,
     /// How the engine gets on.
     pub activity: Arc<Activity>,
+    /// Whether the clock may decide what is deleted.
+    pub clock_trust: ClockTrust,
     requests: AtomicU64,
     not_modified: AtomicU64,
     pub(crate) errors: AtomicU64,

@@ -127,13 +127,15 @@ pub struct PollFailure {
     pub capped: bool,
     /// How long the response says that it stays fresh.
     pub fresh: Option<Duration>,
+    /// Failures of this code in a row, this one counted.
+    pub in_a_row: u32,
 }
 
 impl PollFailure {
     /// A failure of which only the code is known.
     #[must_use]
     pub const fn new(code: Code) -> Self {
-        Self { code, status: None, told: None, capped: false, fresh: None }
+        Self { code, status: None, told: None, capped: false, fresh: None, in_a_row: 1 }
     }
 }
 
@@ -341,7 +343,11 @@ impl Policy {
             pace::learn(&mut state, seconds(poll.at), pause);
         }
         state.note(true);
-        let failures = state.failures();
+        // The end of an outage is often a 503: what failed before it says nothing about our pace.
+        let failures = match code.is_counted_alone() {
+            true => failure.in_a_row,
+            false => state.failures(),
+        };
         let interval = match (poll.explicit, state.interval) {
             (Some(explicit), _) => explicit,
             (None, 0) => self.usual(poll.kind),

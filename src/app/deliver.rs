@@ -330,19 +330,31 @@ impl Bodies for Archived {
 /// Removes events that every sink has and that are older than they are kept, until it is told to
 /// stop. A sink that is behind keeps the log as it is, and that is told.
 pub(super) async fn keep_log(
-    config: &Config,
+    age: Duration,
     store: Arc<dyn Store>,
     clock: Clock,
+    progress: Arc<Progress>,
     stop: CancellationToken,
 ) {
-    let age = config.retention.events.duration();
     if age.is_zero() {
         return;
     }
     loop {
-        let before = clock.now().before(age);
+        let now = clock.now();
+        let trimmed = async {
+            match progress.clock_trust.check(now) {
+                Ok(()) => trim(&*store, now.before(age)).await,
+                Err(why) => {
+                    tracing::info!(
+                        reason = why,
+                        "old events are kept until the clock is confirmed"
+                    );
+                    Ok((0, None))
+                }
+            }
+        };
         tokio::select! {
-            done = trim(&*store, before) => match done {
+            done = trimmed => match done {
                 Ok((0, None)) => {}
                 Ok((events, None)) => tracing::info!(events, "removed events that are no longer kept"),
                 Ok((_, Some(sink))) => tracing::warn!(

@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::db::DbError;
 use crate::fetch::note_losses;
 use crate::model::{FetchRecord, Ts};
+use crate::progress::Progress;
 use crate::store::{MovedRaw, Store};
 
 /// Between two looks for segments to end and to bring away.
@@ -82,9 +83,15 @@ impl Keeper {
         Ok(Self { archive, store, reader, terms, clock, shared, catalog, safe })
     }
 
+    /// When the latest segment was begun, by its name.
+    pub(super) fn last_write(&self) -> Result<Option<Ts>, ArchiveError> {
+        Ok(Archive::all(self.reader.dir())?.iter().filter_map(|segment| begun(segment)).max())
+    }
+
     /// Looks after it until it is told to stop.
-    pub(super) async fn keep(mut self, stop: CancellationToken) -> Self {
+    pub(super) async fn keep(mut self, progress: Arc<Progress>, stop: CancellationToken) -> Self {
         let mut prune_at = self.clock.now();
+        let mut is_waiting = false;
         // What is said once is not said again until it is over.
         let mut trouble = false;
         loop {
@@ -92,9 +99,21 @@ impl Keeper {
             let work = async {
                 self.look().await?;
                 if now >= prune_at {
-                    prune_at = now.after(PRUNE);
                     forget::go_on(&*self.store).await?;
-                    let pruned = self.prune(now).await?;
+                    let trusted = progress.clock_trust.check(now);
+                    // Until the clock is confirmed, the size of the archive alone decides.
+                    let age = if trusted.is_ok() { self.terms.limits.age } else { Duration::ZERO };
+                    let pruned = self.prune(Limits { age, ..self.terms.limits }, now).await?;
+                    if trusted.is_ok() {
+                        prune_at = now.after(PRUNE);
+                    }
+                    let was_waiting = std::mem::replace(&mut is_waiting, trusted.is_err());
+                    if let Some(reason) = trusted.err().filter(|_| !was_waiting) {
+                        tracing::info!(
+                            reason,
+                            "old responses are kept until the clock is confirmed"
+                        );
+                    }
                     if !pruned.segments.is_empty() {
                         let (segments, bytes) = (pruned.segments.len(), pruned.bytes);
                         tracing::info!(segments, bytes, "removed what is no longer kept");
@@ -148,8 +167,8 @@ impl Keeper {
         Ok(())
     }
 
-    async fn prune(&self, now: Ts) -> Result<Pruned, RawError> {
-        let doomed = doomed(&*self.store, &self.reader, self.terms.limits, now).await?;
+    async fn prune(&self, limits: Limits, now: Ts) -> Result<Pruned, RawError> {
+        let doomed = doomed(&*self.store, &self.reader, limits, now).await?;
         let mut pruned = Pruned::default();
         for gone in doomed {
             let (copied, fetches) = self.remove(&gone).await?;
@@ -307,7 +326,8 @@ pub async fn prune(
     clock: &Clock,
     store: Arc<dyn Store>,
 ) -> Result<Pruned, RawError> {
-    alone(config, clock, store, async |keeper| keeper.prune(clock.now()).await).await
+    alone(config, clock, store, async |keeper| keeper.prune(keeper.terms.limits, clock.now()).await)
+        .await
 }
 
 /// Does something to the archive as its only writer.

@@ -126,7 +126,7 @@ impl Client {
         let settings = &self.settings;
         let way = Way::of(url, &settings.proxy, &settings.bind, source);
         let (is_direct, name) = (way.proxy.is_none(), way.name_to_check(url));
-        let http = self.ways.pool(way)?;
+        let http = self.ways.pool(way.clone())?;
         if let Some(name) = name {
             self.guard.addresses(&name).await?;
         }
@@ -151,6 +151,7 @@ impl Client {
         let cap = if kind == Kind::Sitemap { settings.max_sitemap } else { settings.max_body };
         let (body, truncated) =
             read_body(answer, cap, settings.read_timeout, deadline, &self.room).await;
+        self.ways.note_body(&way, url, body.len());
         Ok(Exchange {
             id: new_uuid(began),
             url: url.to_string(),

@@ -55,6 +55,7 @@ impl Default for State {
 struct UnderWay {
     key: FlowKey,
     is_poll: bool,
+    is_page: bool,
     since: Instant,
 }
 
@@ -73,9 +74,11 @@ struct Times {
 }
 
 impl Times {
-    fn record(&mut self, number: i64, took_ms: u64, limit_ms: u64, at_ms: u64) {
+    /// Counts a request that took so long and was for a page, or was not.
+    fn record(&mut self, number: i64, request: (u64, bool), limit_ms: u64, at_ms: u64) {
         self.turn += 1;
-        self.by_number.entry(number).or_default().record(took_ms, limit_ms, at_ms);
+        let (took_ms, is_page) = request;
+        self.by_number.entry(number).or_default().record(took_ms, is_page, limit_ms, at_ms);
         self.used.insert(number, self.turn);
         if self.by_number.len() > REMEMBERED {
             let oldest = self.used.iter().min_by_key(|(_, turn)| **turn).map(|(number, _)| *number);
@@ -103,9 +106,11 @@ impl Flows {
         };
         let kind = lease.task.kind;
         let is_poll = kind.lane() == Lane::Poll && kind != Kind::Robots;
+        let is_page = matches!(kind, Kind::Article | Kind::Archive | Kind::Enclosure);
         let id = self.with(|state| {
             state.next += 1;
-            state.under_way.insert(state.next, UnderWay { key, is_poll, since: Instant::now() });
+            let begun = UnderWay { key, is_poll, is_page, since: Instant::now() };
+            state.under_way.insert(state.next, begun);
             state.next
         });
         FlowGuard { flows: self.clone(), id }
@@ -182,9 +187,10 @@ impl Drop for FlowGuard {
         self.flows.with(|state| {
             let Some(task) = state.under_way.remove(&self.id) else { return };
             state.ended_at = Some(Instant::now());
-            let (took, limit, now) = (task.for_ms(), state.slow_limit(), state.now_ms());
-            state.sources.record(task.key.source, took, limit, now);
-            state.sites.record(task.key.site, took, limit, now);
+            let (limit, now) = (state.slow_limit(), state.now_ms());
+            let request = (task.for_ms(), task.is_page);
+            state.sources.record(task.key.source, request, limit, now);
+            state.sites.record(task.key.site, request, limit, now);
         });
         self.flows.0.ended.notify_one();
     }

@@ -14,7 +14,7 @@ use super::hold::{Hold, PAUSE, Step};
 use super::hops::{Follow, Trail, redirect_target};
 use super::tally::Tally;
 use super::tell::{self, Said};
-use super::usage::{UsageMeter, stored_bytes};
+use super::usage::{UsageMeter, document_bytes, stored_bytes};
 use super::{Client, Committer, Desk, Guard, RobotsCache, spans};
 use crate::archive::Archive;
 use crate::clock::Clock;
@@ -163,11 +163,11 @@ impl Server {
                 reply = Arc::new(failed(Code::TooLarge, detail, None));
                 read = self.judge(&lease, &reply, limit, at, &mut room).await;
             }
-            let mut outcome = match read {
-                Ok(outcome) => outcome,
+            let (mut outcome, documents) = match read {
+                Ok(judged) => judged,
                 Err(Unread::OutOfTime(message) | Unread::Failed(message)) => {
                     tell::serving_failed(self.settings.messages, &lease, &message);
-                    handle::our_fault(&lease, &message, at)
+                    (handle::our_fault(&lease, &message, at), 0)
                 }
             };
             outcome.fetches.clone_from(&trail.fetches);
@@ -181,7 +181,7 @@ impl Server {
             let (span, subjects) = (spans::commit(&outcome), spans::subjects(&outcome));
             // A sink may be handed the events before this goes on.
             self.progress.traces.remember(subjects);
-            let stored = stored_bytes(&outcome);
+            let stored = documents + stored_bytes(&outcome);
             let commit = Commit { lease: Lease::clone(&lease), outcome };
             match self.committer.commit(commit).instrument(span).await {
                 Ok(Committed::Done) => {
@@ -224,7 +224,7 @@ impl Server {
         limit: Duration,
         at: Ts,
         room: &mut Option<OwnedSemaphorePermit>,
-    ) -> Result<Outcome, Unread> {
+    ) -> Result<(Outcome, u64), Unread> {
         let began = Instant::now();
         let (task, answer, house) = (Arc::clone(lease), Arc::clone(reply), Arc::clone(&self.house));
         let small = move || handle::parse_small(&task, &answer, &house);
@@ -239,7 +239,11 @@ impl Server {
         let known = self.hold.until_done(Step::Ask, || self.store.lookup(ask.clone())).await;
         let known = known.map_err(|error| Unread::Failed(error.to_string()))?;
         let (task, house) = (Arc::clone(lease), Arc::clone(&self.house));
-        let decide = move || handle::decide(&task, parsed, &known, at, &house);
+        let decide = move || {
+            let outcome = handle::decide(&task, parsed, &known, at, &house);
+            let documents = document_bytes(&outcome);
+            (outcome, documents)
+        };
         let decided = self.desk.work_within("extracting", limit, decide).await;
         decided.map_err(|error| Unread::of("extracting", error))
     }
@@ -359,6 +363,8 @@ impl Server {
             Ok(exchange) => {
                 span.record("status", exchange.status).record("bytes", exchange.body.len());
                 drop(span);
+                let served_at = handle::served_at(&exchange.headers);
+                self.progress.clock_trust.record(&queue, served_at, self.clock.now());
                 let kept = self.keep((task, kind), exchange).instrument(spans::archive()).await;
                 let (exchange, record) =
                     kept.map_err(|message| failed(Code::Internal, message, None))?;
@@ -392,6 +398,15 @@ impl Server {
         };
         if let Err(refusal) = self.guard.check_url(url) {
             return Some(said(Code::Guarded, refusal.to_string()));
+        }
+        // A task of what was taken down is gone. A redirect may lead there from elsewhere.
+        if !first {
+            let is_refused = || self.store.is_refused(url.as_str());
+            match self.hold.until_done(Step::Ask, is_refused).await {
+                Ok(false) => {}
+                Ok(true) => return Some(said(Code::Withdrawn, format!("{url} was taken down"))),
+                Err(error) => return Some(failed(Code::Internal, error.to_string(), None)),
+            }
         }
         let copy = lease.robots.as_ref().filter(|_| kind != Kind::Robots)?;
         match self.rules(lease, copy, url, trail).await {

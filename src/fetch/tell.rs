@@ -51,22 +51,19 @@ struct Paused {
     host: String,
     url: String,
     until: Ts,
-    /// Whether it asked for that itself: without a robots.txt the pause is ours.
-    is_asked: bool,
 }
 
 impl Paused {
     fn of(outcome: &Outcome) -> Option<Self> {
         let last = outcome.fetches.last()?;
-        let (until, is_asked) = match outcome.host {
-            HostAdvice::SlowDown { until } => (until?, true),
-            HostAdvice::Pause { until } => (until, true),
-            HostAdvice::Wait { until } => (until, false),
+        let until = match outcome.host {
+            HostAdvice::SlowDown { until } => until?,
+            HostAdvice::Pause { until } => until,
             HostAdvice::NotAsked | HostAdvice::Fine | HostAdvice::Neutral => return None,
         };
         let host = web::parse(&last.url).map(|url| web::host(&url)).unwrap_or_default();
         let lasts = until.since(last.at) > LONG_PAUSE;
-        lasts.then(|| Self { host, url: last.url.clone(), until, is_asked })
+        lasts.then(|| Self { host, url: last.url.clone(), until })
     }
 }
 
@@ -156,12 +153,9 @@ impl Said {
 
     /// Everything of the host waits, not only what was asked for.
     fn host_paused(&self) {
-        let Some(Paused { host, url, until, is_asked }) = &self.paused else { return };
+        let Some(Paused { host, url, until }) = &self.paused else { return };
         let (http_status, reason) = (self.status, self.reason.as_str());
-        match is_asked {
-            true => tracing::warn!(host, %until, url, http_status, reason, "host paused"),
-            false => tracing::info!(host, %until, url, http_status, reason, "host paused"),
-        }
+        tracing::warn!(host, %until, url, http_status, reason, "host paused");
     }
 
     fn served(&self, lease: &Lease) {

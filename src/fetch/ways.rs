@@ -26,6 +26,14 @@ const FETCHER: usize = 2;
 /// …and to a target of ours, which gets as many requests at a time.
 const POSTER: usize = 64;
 
+/// Bytes that the buffers of idle connections may take together, for each way out. A connection that is kept for
+/// the next request keeps the buffer of its last response, and the HTTP library has no limit for all of them.
+const MAX_IDLE_BUFFERS: usize = 32 << 20;
+/// The largest buffer of a connection in the HTTP library…
+const MAX_PLAIN_BUFFER: usize = 408 << 10;
+/// …and about the largest behind TLS, which hands on few records at a time.
+const MAX_TLS_BUFFER: usize = 64 << 10;
+
 /// A client for requests that are no fetches, behind the guard and directly. It follows nothing.
 pub fn poster(
     guard: Guard,
@@ -87,6 +95,31 @@ fn sticky(bind: &[IpAddr], url: &Url) -> Option<IpAddr> {
     bind.iter().copied().max_by_key(|ip| UrlHash::of(&format!("{host} {ip}")).head())
 }
 
+/// The connections of a way, and what the buffers of those that are kept take.
+#[derive(Debug)]
+struct Pool {
+    client: reqwest::Client,
+    /// By scheme, host and port.
+    buffers: HashMap<String, usize>,
+    buffered: usize,
+}
+
+impl Pool {
+    fn new(client: reqwest::Client) -> Self {
+        Self { client, buffers: HashMap::new(), buffered: 0 }
+    }
+
+    /// Counts the buffer of a connection that brought a body of so many bytes; whether all are too large now.
+    fn note_buffer(&mut self, url: &Url, body: usize) -> bool {
+        let most = if url.scheme() == "http" { MAX_PLAIN_BUFFER } else { MAX_TLS_BUFFER };
+        let buffer = self.buffers.entry(url.origin().ascii_serialization()).or_default();
+        let grown = body.min(most).saturating_sub(*buffer);
+        *buffer += grown;
+        self.buffered += grown;
+        self.buffered > MAX_IDLE_BUFFERS
+    }
+}
+
 /// One pool for each way that was asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Ways {
@@ -96,7 +129,7 @@ pub(super) struct Ways {
     trusted: Vec<reqwest::Certificate>,
     /// Connections to a host that are kept for the next request.
     idle: usize,
-    pools: Arc<Mutex<HashMap<Way, reqwest::Client>>>,
+    pools: Arc<Mutex<HashMap<Way, Pool>>>,
 }
 
 impl Ways {
@@ -108,11 +141,20 @@ impl Ways {
     pub(super) fn pool(&self, way: Way) -> Result<reqwest::Client, FetchError> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pool) = pools.get(&way) {
-            return Ok(pool.clone());
+            return Ok(pool.client.clone());
         }
-        let pool = self.build(&way)?;
-        pools.insert(way, pool.clone());
-        Ok(pool)
+        let client = self.build(&way)?;
+        pools.insert(way, Pool::new(client.clone()));
+        Ok(client)
+    }
+
+    /// Counts a body that arrived. A pool whose idle connections may hold too much is dropped: that closes them,
+    /// and requests that are under way end as they would have.
+    pub(super) fn note_body(&self, way: &Way, url: &Url, bytes: usize) {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if pools.get_mut(way).is_some_and(|pool| pool.note_buffer(url, bytes)) {
+            pools.remove(way);
+        }
     }
 
     fn build(&self, way: &Way) -> Result<reqwest::Client, FetchError> {

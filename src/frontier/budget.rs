@@ -107,7 +107,7 @@ impl Pace {
                 self.learned_ms = pause.saturating_mul(2).min(LONGEST_MS).max(self.learned_ms);
                 self.blocked_until = self.blocked_until.max(until.unwrap_or(now));
             }
-            HostAdvice::Pause { until } | HostAdvice::Wait { until } => {
+            HostAdvice::Pause { until } => {
                 self.blocked_until = self.blocked_until.max(until);
             }
         }

@@ -325,6 +325,9 @@ pub const SLOW_MS: u64 = 500;
 pub const LEAVES_WORKER_MS: u64 = 3_000;
 /// Where most sources take long, a request is slow that takes so many times as long as the middle one's.
 const SLOWER_THAN_USUAL: u64 = 4;
+/// But whatever most sources do, requests that take longer are slow, in milliseconds, while any source takes
+/// a quarter of that or less.
+const SLOW_ANYWHERE_MS: u64 = 1_000;
 /// Requests before a source or site can be called fast.
 const SAMPLES: u32 = 3;
 /// The time of slow requests that makes a source or site slow: so many times the time of the shortest slow one.
@@ -342,6 +345,8 @@ pub struct ResponseTime {
     /// Of the last few requests.
     average_ms: u64,
     samples: u32,
+    /// Those of them that were for pages.
+    pages: u32,
     /// The time that slow requests took. It decreases with time and not with fast requests: a source of which
     /// one request in ten is slow keeps as many workers waiting as one of which all are.
     slow_ms: u64,
@@ -350,12 +355,13 @@ pub struct ResponseTime {
 
 impl ResponseTime {
     /// Counts a request that ended at `at_ms`, by any clock that only goes forward.
-    pub fn record(&mut self, took_ms: u64, slow_limit_ms: u64, at_ms: u64) {
+    pub fn record(&mut self, took_ms: u64, is_page: bool, slow_limit_ms: u64, at_ms: u64) {
         self.average_ms = match self.samples {
             0 => took_ms,
             _ => (self.average_ms * 3 + took_ms) / 4,
         };
         self.samples = self.samples.saturating_add(1);
+        self.pages = self.pages.saturating_add(u32::from(is_page));
         if took_ms > slow_limit_ms {
             let counted = took_ms.min(slow_limit_ms * ONE_EVIDENCE);
             let slow_ms = self.slow_ms(at_ms) + counted;
@@ -371,25 +377,39 @@ impl ResponseTime {
     /// How long its requests take, by the limit that [`slow_limit`] gives.
     #[must_use]
     pub const fn speed(self, slow_limit_ms: u64, at_ms: u64) -> Speed {
-        if self.slow_ms(at_ms) >= slow_limit_ms * SLOW_EVIDENCE {
+        let slow_ms = self.slow_ms(at_ms);
+        if slow_ms >= slow_limit_ms * SLOW_EVIDENCE {
             return Speed::Slow;
         }
-        if self.samples < SAMPLES { Speed::Unknown } else { Speed::Fast }
+        // Fast polls say nothing about pages.
+        let is_known = self.samples >= SAMPLES && (self.pages == 0 || self.pages >= SAMPLES);
+        if is_known && slow_ms <= slow_limit_ms * ONE_EVIDENCE {
+            Speed::Fast
+        } else {
+            Speed::Unknown
+        }
     }
 }
 
 /// Above which time a request is slow, by the averages of the sources: behind a slow line
 /// everything takes long, and nobody is to be limited for it.
+///
+/// Most sources may belong to somebody who means harm, so the middle one raises the limit only up to a bound.
+/// Beyond that it follows the fastest source, which nobody can make slower by adding more.
 #[must_use]
 pub fn slow_limit(sources: impl Iterator<Item = ResponseTime>) -> u64 {
     let known = sources.filter(|of| of.samples >= SAMPLES);
     let mut averages: Vec<u64> = known.map(|of| of.average_ms).collect();
     let middle = averages.len().saturating_sub(1) / 2;
-    let usual = match averages.len() {
-        0 => 0,
-        _ => *averages.select_nth_unstable(middle).1,
+    let (fastest, usual) = match averages.len() {
+        0 => (0, 0),
+        _ => {
+            let (below, usual, _) = averages.select_nth_unstable(middle);
+            (below.iter().copied().min().unwrap_or(*usual), *usual)
+        }
     };
-    SLOW_MS.max(usual.saturating_mul(SLOWER_THAN_USUAL))
+    let times = |average: u64| average.saturating_mul(SLOWER_THAN_USUAL);
+    SLOW_MS.max(times(usual).min(SLOW_ANYWHERE_MS)).max(times(fastest))
 }
 
 /// Flows by what they hold and by how long they take, `speed` says; `late` have not answered for long.

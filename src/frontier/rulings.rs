@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::{Act, Candidate, Counts, MAX_STRIKES, Stats};
-use crate::model::{Code, HostAdvice, Kind, Lane, Next, Origin, Refetch, State, Status, Ts};
+use super::{Act, Candidate, Counts, MAX_STRIKES, Rules, Stats};
+use crate::model::{Code, HostAdvice, Kind, Lane, Next, Origin, Refetch, State, Status, Task, Ts};
 
 /// A dead task may be asked for again after this long, when it is submitted again.
 const GRAVE_MS: i64 = 30 * 24 * 3_600 * 1_000;
@@ -91,6 +91,19 @@ impl Strike {
         let share = share.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
         Self::PutOff(ended.after(Duration::from_millis(wait + wait * share / 2_048)))
     }
+}
+
+/// Until when the tasks of an origin wait whose robots.txt could not be fetched. What a clock that was ahead
+/// planned does not count.
+pub(super) fn robots_retry(robots: &Task, now: Ts, rules: &Rules) -> Option<Ts> {
+    let is_past = robots.last_fetched_at.is_none_or(|at| at <= now);
+    let waits = robots.retry_count > 0 && robots.next_fetch_at > now && is_past;
+    (waits && !rules.ignore_pauses).then_some(robots.next_fetch_at)
+}
+
+/// Why they wait.
+pub(super) fn waits_for(robots: &Task, until: Ts) -> String {
+    format!("{} could not be fetched and is requested again at {until}", robots.url)
 }
 
 /// Who told of an address: a source, and by which of its channels.
@@ -243,14 +256,9 @@ pub(super) fn new_due(known: &KnownTask, wish: &Wish, now: Ts) -> Option<i64> {
 /// was told by was another's.
 pub(super) const FORGOTTEN: [&str; 2] = ["feed", "fetch_state"];
 
-/// What an answer means for one of the hosts that its lease holds. It is the word of the host that
-/// answered; but when a host has to wait, the task's own does, whoever answered in its place.
-pub(super) const fn advice(given: HostAdvice, answered: bool, own: bool) -> HostAdvice {
-    match given {
-        _ if answered => given,
-        HostAdvice::Wait { .. } if own => given,
-        _ => HostAdvice::Neutral,
-    }
+/// What a response means for one of the hosts that its lease holds: it is about the host that responded.
+pub(super) const fn advice(given: HostAdvice, answered: bool) -> HostAdvice {
+    if answered { given } else { HostAdvice::Neutral }
 }
 
 /// Where a served task goes.
@@ -261,6 +269,8 @@ pub(super) struct Ending {
     pub(super) at: Option<Ts>,
     /// One more failure in a row.
     pub(super) failed: bool,
+    /// Failures of other kinds before it do not count.
+    pub(super) counted_alone: bool,
     /// The failures so far stay.
     pub(super) keeps_failures: bool,
     /// The publisher was asked.
@@ -286,6 +296,7 @@ impl Ending {
             status: if parked { Status::Parked } else { status },
             at,
             failed: matches!(next, Next::Retry { .. }),
+            counted_alone: matches!(next, Next::Retry { code, .. } if code.is_counted_alone()),
             keeps_failures: postponed || status == Status::Dead,
             asked: !postponed && advice != HostAdvice::NotAsked,
             code,
@@ -414,19 +425,14 @@ mod tests {
     }
 
     #[test]
-    fn advice_is_for_the_host_that_answered_and_a_wait_for_the_tasks_own_too() {
+    fn advice_is_for_the_host_that_responded() {
         let until = Ts::from_ms(7);
-        let (slow, wait) =
-            (HostAdvice::SlowDown { until: Some(until) }, HostAdvice::Wait { until });
-        let pause = HostAdvice::Pause { until };
+        let (slow, pause) =
+            (HostAdvice::SlowDown { until: Some(until) }, HostAdvice::Pause { until });
         let others = [HostAdvice::NotAsked, HostAdvice::Fine, HostAdvice::Neutral];
-        for given in others.into_iter().chain([slow, pause, wait]) {
-            for own in [true, false] {
-                assert_eq!(advice(given, true, own), given, "who answered is meant");
-            }
-            assert_eq!(advice(given, false, false), HostAdvice::Neutral, "who was passed is not");
-            let of_own = if given == wait { wait } else { HostAdvice::Neutral };
-            assert_eq!(advice(given, false, true), of_own);
+        for given in others.into_iter().chain([slow, pause]) {
+            assert_eq!(advice(given, true), given);
+            assert_eq!(advice(given, false), HostAdvice::Neutral);
         }
     }
 

@@ -230,7 +230,8 @@ pub(super) fn went_wrong(
     let before = remembered(known);
     let poll = poll(lease, known, &before, at, house);
     let Failed { state, next } = {
-        let failure = PollFailure { code, status, told: told_at, capped, fresh };
+        let in_a_row = u32::from(lease.task.failures_of(code)) + 1;
+        let failure = PollFailure { code, status, told: told_at, capped, fresh, in_a_row };
         house.policy.after_failure(&poll, &failure)
     };
     let next = next.filter(|_| !is_over(&lease.task, known, code, state.disabled));

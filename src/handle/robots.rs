@@ -1,6 +1,6 @@
 //! robots.txt: what an origin allows (RFC 9309).
 //!
-//! A missing file allows everything; one that cannot be had makes the host wait, and kills no task.
+//! A missing file allows everything; where one cannot be fetched, the pages of its origin wait, and none is given up.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -245,9 +245,11 @@ fn missed(
         until = until.min(at.after(BUSY));
     }
     let Some(copy) = kept.filter(|copy| at < last_use(copy, house)) else {
-        let advice = match failure.rate_limited {
-            true => HostAdvice::SlowDown { until: Some(until) },
-            false => HostAdvice::Wait { until },
+        let advice = match (failure.rate_limited, failure.told) {
+            (true, _) => HostAdvice::SlowDown { until: Some(until) },
+            (false, Some(_)) => HostAdvice::Pause { until },
+            // It says nothing about other ports of the host.
+            (false, None) => HostAdvice::Neutral,
         };
         return Missed { until, copy: None, advice };
     };
@@ -274,7 +276,7 @@ fn unreachable(
         missed(origin, failure, kept, (lease.task.id, attempts), at, house);
     let then = match &copy {
         Some(copy) => format!("the copy of {} serves until {until}", copy.state.fetched_at),
-        None => format!("the host waits until {until}"),
+        None => format!("it is requested again at {until}"),
     };
     let code = Code::RobotsUnreachable;
     let reason = format!("{}: {then}", failure.detail);

@@ -431,14 +431,19 @@ fn robots_are_rules_or_freedom() {
 }
 
 #[test]
-fn robots_that_cannot_be_had_make_the_host_wait_unless_a_copy_serves() {
+fn robots_that_cannot_be_fetched_are_requested_later_unless_a_copy_serves() {
     let lease = lease(Kind::Robots, ROBOTS);
     for status in [500, 503] {
         let outcome = served(&lease, answer(ROBOTS, status, &[], ""), &Known::default());
         let Next::Retry { at: until, code: Code::RobotsUnreachable } = outcome.next else {
             panic!("{:?}", outcome.next)
         };
-        assert_eq!(outcome.host, HostAdvice::Wait { until });
+        assert!(until > at());
+        assert_eq!(
+            outcome.host,
+            HostAdvice::Neutral,
+            "it says nothing about other ports of the host"
+        );
         assert_eq!(outcome.robots, None);
     }
     let copy = |age: Duration| Known {
@@ -456,7 +461,7 @@ fn robots_that_cannot_be_had_make_the_host_wait_unless_a_copy_serves() {
     assert!(fact.state.expires_at > at());
     assert_eq!(fact.state.fetched_at, at().before(30 * HOUR), "and does not look fresh");
     let outcome = served(&lease, answer(ROBOTS, 500, &[], ""), &copy(60 * HOUR));
-    assert!(matches!(outcome.host, HostAdvice::Wait { .. }), "but not for ever");
+    assert_eq!(outcome.robots, None, "but not for ever");
 }
 
 #[test]
@@ -519,6 +524,7 @@ fn a_busy_host_is_tried_again_later_each_time_but_not_later_than_usual() {
         (0, Some(900_000 * HOUR), usual),
     ] {
         lease.task.retry_count = failures;
+        lease.task.last_error = (failures > 0).then_some(Code::HostBusy);
         let not_before = not_before.map(|wait| at().after(wait));
         let reply = Reply::Failed { code: Code::HostBusy, detail: "busy".into(), not_before };
         let (parsed, _) = parse(&lease, &reply, &house());
@@ -553,7 +559,7 @@ fn a_copy_of_robots_never_serves_beyond_its_time_and_never_makes_us_ask_at_once(
             Some(fact) => assert!(fact.state.expires_at > now, "after {hours} h"),
             None => {
                 assert!(hours >= 48, "the copy serves for a day beyond its own");
-                assert!(matches!(outcome.host, HostAdvice::Wait { until } if until > now));
+                assert!(matches!(outcome.next, Next::Retry { at, .. } if at > now));
             }
         }
     }

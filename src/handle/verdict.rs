@@ -27,6 +27,8 @@ pub(super) enum Judged {
     },
 }
 
+/// Values of one `Retry-After` that are looked at.
+const MOST_PAUSES: usize = 100;
 /// The longest `max-age` that we believe.
 const LONGEST_MAX_AGE: Duration = Duration::from_hours(24);
 
@@ -100,7 +102,8 @@ fn asked_whether_changed(response: &Response) -> bool {
 }
 
 /// The time by the server's clock.
-pub(super) fn served_at(headers: &Headers) -> Option<Ts> {
+#[must_use]
+pub fn served_at(headers: &Headers) -> Option<Ts> {
     date::http_date(headers.get("date")?.trim())
 }
 
@@ -113,17 +116,35 @@ pub struct RetryAfter {
     pub asked: Option<Duration>,
 }
 
-/// The pause that `Retry-After` asks for, of `longest` at the most: seconds, or a date by the clock that
-/// the response's own date shows, because one of the two clocks may be wrong. No pause is no wish.
+/// The pause that `Retry-After` asks for, of `longest` at the most. Of several values the longest counts.
+///
+/// It is given in seconds, or as a date by the clock that the response's own date shows, because one of
+/// the two clocks may be wrong. No pause is no wish.
 pub fn retry_after(headers: &Headers, at: Ts, longest: Duration) -> Option<RetryAfter> {
-    let value = headers.get("retry-after")?.trim();
-    let asked = match whole(value) {
-        Some(seconds) => Duration::from_secs(seconds),
-        None => date::http_date(value)?.since(served_at(headers).unwrap_or(at)),
-    };
+    let now = served_at(headers).unwrap_or(at);
+    let lines = headers.all("retry-after");
+    let asked = lines.filter_map(|line| longest_pause(line, now)).max()?;
     let until = at.after(asked.min(longest));
     (!asked.is_zero())
         .then_some(RetryAfter { until, asked: Some(asked).filter(|it| *it > longest) })
+}
+
+/// The longest pause in one line of `Retry-After`. What is between two commas may be a half of a date.
+fn longest_pause(line: &str, now: Ts) -> Option<Duration> {
+    let parts: Vec<&str> = line.split(',').take(MOST_PAUSES).collect();
+    let seconds = parts.iter().filter_map(|part| rounded_up(part.trim()));
+    let pauses = seconds.map(Duration::from_secs);
+    let halves = parts.windows(2).filter_map(|pair| date::http_date(pair.join(",").trim()));
+    let dates = parts.iter().filter_map(|part| date::http_date(part.trim())).chain(halves);
+    pauses.chain(dates.map(|date| date.since(now))).max()
+}
+
+/// Seconds of a pause, rounded up. Plain numbers are wanted there; some servers send fractions or a sign.
+fn rounded_up(text: &str) -> Option<u64> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_more = whole(fraction)? > 0;
+    Some(whole(seconds)?.saturating_add(u64::from(is_more)))
 }
 
 /// That a pause is shorter than it was asked for, for people.
@@ -179,8 +200,38 @@ mod tests {
         assert_eq!(read("120"), until(at.after(Duration::from_secs(120))));
         assert_eq!(read("604800"), until(at.after(WEEK)));
         assert_eq!(read("Sun, 06 Nov 1994 08:59:37 GMT"), until(Ts::from_ms(784_112_377_000)));
-        for nothing in ["soon", "0", "-5", "Sun, 06 Nov 1994 08:49:37 GMT", ""] {
+        for nothing in
+            ["soon", "0", "-5", "1.", ".5", "1.5s", "++1", "Sun, 06 Nov 1994 08:49:37 GMT", "", ","]
+        {
             assert_eq!(read(nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn of_several_pauses_the_longest_is_kept_and_fractions_are_rounded_up() {
+        let at = Ts::from_ms(784_111_777_000);
+        let date = "Sun, 06 Nov 1994 08:59:37 GMT";
+        let with_date = format!("20, {date}");
+        let cases: [(&[&str], u64); 14] = [
+            (&["20", "60"], 60),
+            (&["60", "20"], 60),
+            (&["soon", "20"], 20),
+            (&["20, 40"], 40),
+            (&["40,20", "30"], 40),
+            (&["1.5"], 2),
+            (&["0.001"], 1),
+            (&["2.0"], 2),
+            (&["+25"], 25),
+            (&["+25.5"], 26),
+            (&["20", date], 600),
+            (&[date, "900"], 900),
+            (&[&with_date], 600),
+            (&[date], 600),
+        ];
+        for (lines, seconds) in cases {
+            let fields: Vec<_> = lines.iter().map(|line| ("Retry-After", *line)).collect();
+            let read = retry_after(&headers(&fields), at, WEEK).unwrap();
+            assert_eq!(read.until, at.after(Duration::from_secs(seconds)), "{lines:?}");
         }
     }
 

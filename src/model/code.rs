@@ -149,6 +149,13 @@ impl Code {
         }
     }
 
+    /// Whether failures of this kind in a row are counted without those of other kinds before them: what a
+    /// server asked for, and what went wrong on our side, is not made worse by an outage.
+    #[must_use]
+    pub const fn is_counted_alone(self) -> bool {
+        matches!(self, Self::RateLimited | Self::HostBusy | Self::Internal)
+    }
+
     /// Whether a failure counts against us: our network, our limits or our program failed, and the
     /// publisher said nothing. What an operator promises is a small share of these.
     #[must_use]

@@ -332,11 +332,6 @@ pub enum HostAdvice {
         /// What the server asked for.
         until: Ts,
     },
-    /// Nothing of this host before that time.
-    Wait {
-        /// When to ask again.
-        until: Ts,
-    },
 }
 
 /// Where a task goes from here.

@@ -297,7 +297,8 @@ pub struct Task {
     pub last_fetched_at: Option<Ts>,
     /// How often it was asked for.
     pub fetch_count: u32,
-    /// Failures in a row.
+    /// Failures in a row. It begins anew with the first one that is counted alone
+    /// ([`Code::is_counted_alone`]).
     pub retry_count: u16,
     /// The code of the last outcome that was not fine.
     pub last_error: Option<Code>,
@@ -312,6 +313,12 @@ impl Task {
     #[must_use]
     pub const fn state(&self) -> State {
         State::of(self.status, self.retry_count > 0, self.leased)
+    }
+
+    /// How often in a row it just failed with a code that is counted alone.
+    #[must_use]
+    pub fn failures_of(&self, code: Code) -> u16 {
+        if self.last_error == Some(code) { self.retry_count } else { 0 }
     }
 }
 

@@ -70,6 +70,7 @@ macro_rules! etiquette {
             hops {
                 line_23_who_leads_to_a_busy_host_is_not_asked_again_and_again,
                 line_23_every_queue_keeps_its_pause_whoever_was_asked_in_between,
+                line_23_no_redirect_leads_to_a_host_that_was_taken_down,
                 line_23_redirects_are_counted_over_all_hosts,
                 line_23_a_sitemap_in_a_sitemap_has_all_its_redirects,
                 line_31_waits_for_robots_of_a_hop_grow_also_over_restarts,

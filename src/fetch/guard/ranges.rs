@@ -57,12 +57,18 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
         && first != 0x3fff
 }
 
-/// The IPv4 address that an IPv6 one stands for: mapped, or by the well-known prefix of NAT64.
+/// The IPv4 address that an IPv6 one stands for: mapped, by the well-known prefix of NAT64, or by the interface
+/// identifier of ISATAP (RFC 5214), with any prefix.
 fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     match ip.segments() {
-        [0x0064, 0xff9b, 0, 0, 0, 0, high, low] => {
-            Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
+        [0x0064, 0xff9b, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
+        [.., 0x0000 | 0x0200, 0x5efe, high, low] if !is_public_v4(v4(high, low)) => {
+            Some(v4(high, low))
         }
         _ => ip.to_ipv4_mapped(),
     }
+}
+
+fn v4(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))
 }

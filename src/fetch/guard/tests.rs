@@ -59,6 +59,8 @@ fn private_places_stay_outside_in_any_notation() {
         "http://[64:ff9b::7f00:1]/",
         "http://[64:ff9b:1::a00:1]/",
         "http://[2002:7f00:1::]/",
+        "http://[2001:470::5efe:7f00:2]/",
+        "http://[2001:470::200:5efe:a9fe:a9fe]/",
         "http://[2002:808:808::1]/",
         "http://[2001::1]/",
         "http://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/",

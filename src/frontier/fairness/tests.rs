@@ -136,7 +136,7 @@ fn polls_have_workers_of_their_own() {
 fn response_times_tell_slow_from_fast() {
     let of = |times: &[u64]| {
         let mut time = ResponseTime::default();
-        times.iter().for_each(|took| time.record(*took, SLOW_MS, 0));
+        times.iter().for_each(|took| time.record(*took, false, SLOW_MS, 0));
         time
     };
     let speed = |times: &[u64]| of(times).speed(SLOW_MS, 0);
@@ -145,8 +145,17 @@ fn response_times_tell_slow_from_fast() {
     assert_eq!(speed(&[200, 200, 200, 60_000]), Speed::Fast, "one time-out");
     assert_eq!(speed(&[14_000]), Speed::Unknown);
     assert_eq!(speed(&[14_000; 2]), Speed::Slow);
-    assert_eq!(speed(&[600; 4]), Speed::Fast);
+    assert_eq!(speed(&[600; 2]), Speed::Unknown);
+    assert_eq!(speed(&[200, 600, 600]), Speed::Fast);
+    assert_eq!(speed(&[600; 4]), Speed::Unknown, "neither slow nor known to be fast");
     assert_eq!(speed(&[600; 5]), Speed::Slow);
+    // Fast polls say nothing about pages.
+    let mut polled = of(&[20; 100]);
+    for page in 1..=3 {
+        polled.record(20, true, SLOW_MS, 0);
+        let expected = if page < 3 { Speed::Unknown } else { Speed::Fast };
+        assert_eq!(polled.speed(SLOW_MS, 0), expected);
+    }
     // Fast requests in between do not hide slow ones: what counts is how long workers wait.
     let hidden: Vec<u64> = [14_000].into_iter().chain([20; 30]).cycle().take(62).collect();
     assert_eq!(speed(&hidden), Speed::Slow);
@@ -160,18 +169,212 @@ fn response_times_tell_slow_from_fast() {
 }
 
 #[test]
+fn most_sources_raise_the_limit_only_up_to_a_bound() {
+    let of = |average_ms| ResponseTime { average_ms, samples: SAMPLES, ..ResponseTime::default() };
+    let limit = |honest: &[u64], others: usize, take: u64| {
+        slow_limit(honest.iter().copied().chain(std::iter::repeat_n(take, others)).map(of))
+    };
+    for others in [6, 100, 10_000] {
+        assert_eq!(limit(&[20, 40, 90], others, 200), 800, "four times what is usual");
+        assert_eq!(limit(&[20, 40, 90], others, 3_000), SLOW_ANYWHERE_MS);
+        assert_eq!(limit(&[20], others, 60_000), SLOW_ANYWHERE_MS);
+        assert_eq!(limit(&[], others, 3_000), 12_000, "everything is slow");
+        assert_eq!(limit(&[2_000], others, 3_000), 8_000, "nothing is fast");
+    }
+    assert_eq!(limit(&[3_000], 0, 0), 12_000);
+}
+
+/// Sources with a site each, in steps of 20 ms. Some are hostile: they have pages without end that take long.
+struct Town {
+    honest: usize,
+    hostile: usize,
+    workers: usize,
+    feed_ms: u64,
+    page_ms: u64,
+}
+
+/// What was served after the first minute.
+#[derive(Debug, Default)]
+struct Served {
+    /// Polls of honest sources, as a part of those that were due.
+    part_of_polls: f64,
+    /// The most pages that were under way at once.
+    most_pages: usize,
+    /// Steps in which a worker was idle although something was due.
+    idle: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Request {
+    source: usize,
+    is_poll: bool,
+    since: u64,
+    takes: u64,
+}
+
+impl Town {
+    const STEP: u64 = 20;
+    const WARM: u64 = 60_000;
+    const END: u64 = 120_000;
+    /// Between two polls of a source.
+    const INTERVAL: u64 = 2_000;
+
+    fn run(&self) -> Served {
+        let sources = self.honest + self.hostile;
+        let mut poll_due: Vec<u64> = (0..sources as u64).map(|n| n * 37 % Self::INTERVAL).collect();
+        let mut page_due: Vec<u64> =
+            (0..sources).map(|source| if source < self.honest { u64::MAX } else { 0 }).collect();
+        let mut under_way: Vec<Request> = Vec::new();
+        let mut times: HashMap<i64, ResponseTime> = HashMap::new();
+        let (mut served, mut polls) = (Served::default(), 0u64);
+        for now in (0..Self::END).step_by(Self::STEP as usize) {
+            let limit = slow_limit(times.values().copied());
+            under_way.retain(|one| {
+                let is_over = one.since + one.takes <= now;
+                if is_over {
+                    let time = times.entry(one.source as i64).or_default();
+                    time.record(one.takes, !one.is_poll, limit, now);
+                }
+                !is_over
+            });
+            let left = under_way.iter().filter(|one| now - one.since > LEAVES_WORKER_MS).count();
+            let left = left.min(WorkerShares::waiting_places(self.workers));
+            let free = self.workers - (under_way.len() - left);
+            let asked: HashSet<usize> = under_way.iter().map(|one| one.source).collect();
+            let dues = [(false, &page_due), (true, &poll_due)];
+            let mut waiting: Vec<(bool, u64, usize)> = dues
+                .iter()
+                .flat_map(|(is_poll, due)| {
+                    due.iter().enumerate().map(|(n, due)| (*is_poll, *due, n))
+                })
+                .filter(|(_, due, source)| *due <= now && !asked.contains(source))
+                .collect();
+            waiting.sort_unstable();
+            let mut shares = shares_of(self, &under_way, &times, now);
+            let taken = self.claim(free, now, &mut shares, &waiting);
+            for one in &taken {
+                if one.is_poll {
+                    polls += u64::from(now >= Self::WARM && one.source < self.honest);
+                    poll_due[one.source] = now + Self::INTERVAL;
+                }
+                // The pause of its host.
+                let next = now + one.takes + 100;
+                page_due[one.source] = if one.source < self.honest { u64::MAX } else { next };
+            }
+            under_way.extend(&taken);
+            if now >= Self::WARM {
+                let others = waiting.iter().any(|(.., n)| taken.iter().all(|one| one.source != *n));
+                served.idle += u32::from(taken.len() < free && others);
+                let pages = under_way.iter().filter(|one| !one.is_poll).count();
+                served.most_pages = served.most_pages.max(pages);
+            }
+        }
+        let possible =
+            (Self::END - Self::WARM) / (Self::INTERVAL + Self::STEP) * self.honest as u64;
+        served.part_of_polls = polls as f64 / possible.max(1) as f64;
+        served
+    }
+
+    /// Claims as both databases do: some polls first, then by pass and time, pages before polls.
+    fn claim(
+        &self,
+        free: usize,
+        now: u64,
+        shares: &mut WorkerShares,
+        waiting: &[(bool, u64, usize)],
+    ) -> Vec<Request> {
+        let mut taken: Vec<Request> = Vec::new();
+        let polls_first = shares.polls_first(free);
+        for (most, only_polls) in [(polls_first, true), (free, false)] {
+            for pass in Pass::ALL {
+                for (is_poll, _, source) in waiting {
+                    if taken.len() >= most {
+                        break;
+                    }
+                    let is_taken = taken.iter().any(|one| one.source == *source);
+                    let key = key(*source as i64, *source as i64);
+                    if is_taken || (only_polls && !is_poll) || shares.allows(key, pass).is_err() {
+                        continue;
+                    }
+                    shares.take(key, *is_poll);
+                    let takes = if *is_poll { self.feed_ms } else { self.page_ms };
+                    taken.push(Request { source: *source, is_poll: *is_poll, since: now, takes });
+                }
+            }
+        }
+        taken
+    }
+}
+
+/// The shares of an engine, as `fetch/flows.rs` puts them together.
+fn shares_of(
+    town: &Town,
+    under_way: &[Request],
+    times: &HashMap<i64, ResponseTime>,
+    now: u64,
+) -> WorkerShares {
+    let limit = slow_limit(times.values().copied());
+    let mut held: HashMap<i64, usize> = HashMap::new();
+    under_way.iter().for_each(|one| *held.entry(one.source as i64).or_default() += 1);
+    let late = under_way.iter().filter(|one| now - one.since > limit);
+    let late: HashSet<i64> = late.map(|one| one.source as i64).collect();
+    let speed = |time: ResponseTime| time.speed(limit, now);
+    let polls = under_way.iter().filter(|one| one.is_poll).count();
+    let requests =
+        under_way.iter().map(|one| (key(one.source as i64, one.source as i64), now - one.since));
+    let (sources, sites) =
+        (flows(&held, times, speed, &HashSet::new()), flows(&held, times, speed, &late));
+    let shares = WorkerShares::new(town.workers, sources, sites, polls).holding(requests, limit);
+    if !shares.is_for_fast_sites() {
+        return shares;
+    }
+    let fast = times.iter().filter(|(_, time)| speed(**time) == Speed::Fast);
+    shares.with_fast_sites(fast.map(|(site, _)| *site))
+}
+
+#[test]
+fn limits_hold_also_when_most_sources_are_hostile() {
+    for (honest, hostile, workers, page_ms) in [
+        (15, 20, 8, 3_000),
+        (15, 20, 16, 3_000),
+        (15, 20, 16, 9_000),
+        (5, 100, 16, 3_000),
+        (5, 100, 16, 9_000),
+        (1, 100, 16, 3_000),
+    ] {
+        let town = Town { honest, hostile, workers, feed_ms: 20, page_ms };
+        let served = town.run();
+        let what = format!("{honest} honest, {hostile} hostile, {workers} workers, {page_ms} ms");
+        assert!(served.part_of_polls > 0.9, "{what}: {served:?}");
+        // Those of many are not all known yet.
+        let is_known = hostile < 100;
+        assert!(!is_known || served.most_pages <= workers / 2, "{what}: {served:?}");
+    }
+}
+
+#[test]
+fn behind_a_slow_line_no_worker_is_idle() {
+    for (honest, hostile) in [(30, 0), (10, 30)] {
+        let town = Town { honest, hostile, workers: 8, feed_ms: 2_500, page_ms: 2_900 };
+        let served = town.run();
+        assert_eq!(served.idle, 0, "{served:?}");
+    }
+}
+
+#[test]
 fn slow_requests_are_forgiven_with_time() {
     let mut time = ResponseTime::default();
     let minute = 60_000;
     for _ in 0..1_000 {
-        time.record(30_000, SLOW_MS, 0);
+        time.record(30_000, false, SLOW_MS, 0);
     }
     assert_eq!(time.speed(SLOW_MS, 6 * minute), Speed::Slow);
-    assert_eq!(time.speed(SLOW_MS, 7 * minute), Speed::Fast);
+    assert_eq!(time.speed(SLOW_MS, 7 * minute), Speed::Unknown);
+    assert_eq!(time.speed(SLOW_MS, 8 * minute), Speed::Fast);
     // Whose requests are seldom and slow is never called so: hardly a worker waits for it.
     let mut seldom = ResponseTime::default();
     for at in 0..100 {
-        seldom.record(9_000, SLOW_MS, at * 15 * minute);
+        seldom.record(9_000, false, SLOW_MS, at * 15 * minute);
         assert_ne!(seldom.speed(SLOW_MS, at * 15 * minute), Speed::Slow);
     }
 }
@@ -273,8 +476,8 @@ proptest! {
                 let ends = round - since + 1 >= one.rounds;
                 if ends {
                     let took = u64::from(one.rounds) * 500;
-                    sources.entry(one.key.source).or_default().record(took, limit, now);
-                    sites.entry(one.key.site).or_default().record(took, limit, now);
+                    sources.entry(one.key.source).or_default().record(took, false, limit, now);
+                    sites.entry(one.key.site).or_default().record(took, false, limit, now);
                 }
                 !ends
             });

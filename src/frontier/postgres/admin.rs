@@ -196,6 +196,12 @@ pub(super) async fn set_host(
     lock(&tx, &[*queue]).await?;
     if patch.forget {
         run(&tx, "UPDATE host SET learned_ms = 0 WHERE queue_id = $1", &[queue]).await?;
+        run(
+            &tx,
+            "UPDATE task SET retry = 0 WHERE host_id = $1 AND lane = $2::bigint AND kind = $3::bigint",
+            &[queue, &Lane::Poll.number(), &Kind::Robots.number()],
+        )
+        .await?;
         end_pause(db, &tx, *queue, rules).await?;
     }
     if let Some(delay) = patch.delay {

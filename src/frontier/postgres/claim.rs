@@ -11,8 +11,8 @@ use feedmill_formats::url as web;
 use tokio_postgres::Row;
 
 use super::rows::{
-    PACE_COLUMNS, SOURCE_COLUMNS, TASK_COLUMNS, TASK_JOINS, enqueue, int, lock, maybe, named,
-    narrow, places, read_pace, read_place, read_source, read_task, renew_tops,
+    PACE_COLUMNS, Place, SOURCE_COLUMNS, TASK_COLUMNS, TASK_JOINS, dequeue, enqueue, int, lock,
+    maybe, named, narrow, places, read_pace, read_place, read_source, read_task, renew_tops,
 };
 use super::strikes::end_expired;
 use super::{Obituary, Wanted};
@@ -23,7 +23,8 @@ use crate::frontier::fairness::{
 };
 use crate::frontier::{Pace, Rules, rulings};
 use crate::model::{
-    Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, Task, TaskId, Ts, UrlHash, Validators,
+    Code, Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, Task, TaskId, Ts, UrlHash,
+    Validators,
 };
 
 /// Tasks whose time has come that one claim moves into the queue at the most.
@@ -312,10 +313,12 @@ async fn serve(
         is_allowed
     });
     let noted = note_owners(tx, &refused).await?;
-    let mut busy = Vec::new();
-    robots_first(tx, &mut chosen, &mut busy, now, rules).await?;
-    put_off(tx, &busy, now, rules).await?;
-    let more = !refused.is_empty() && (noted || !chosen.is_empty());
+    let mut without_robots = WithoutRobots::default();
+    robots_first(tx, &mut chosen, &mut without_robots, now, rules).await?;
+    put_off(tx, &without_robots.busy, now, rules).await?;
+    postpone(tx, &without_robots.unreachable, now).await?;
+    let more = !refused.is_empty() && (noted || !chosen.is_empty())
+        || !without_robots.unreachable.is_empty();
     Ok((lease(tx, chosen, now, rules).await?, more))
 }
 
@@ -435,12 +438,20 @@ fn choose(slot: Slot, lane: Lane, row: &Row) -> Result<Chosen, DbError> {
     })
 }
 
-/// Where robots.txt is needed and missing or stale, its task is served instead. A slot whose
-/// robots.txt another slot is fetching has to wait.
+/// What cannot be served because the robots.txt that it needs is not there.
+#[derive(Default)]
+struct WithoutRobots {
+    /// Slots whose robots.txt another slot is fetching.
+    busy: Vec<Slot>,
+    /// Tasks whose robots.txt could not be fetched, until when they wait, and why.
+    unreachable: Vec<(TaskId, Ts, String)>,
+}
+
+/// Where robots.txt is needed and missing or stale, its task is served instead.
 async fn robots_first(
     tx: &Tx<'_>,
     chosen: &mut Vec<Chosen>,
-    busy: &mut Vec<Slot>,
+    without_robots: &mut WithoutRobots,
     now: Ts,
     rules: &Rules,
 ) -> Result<(), DbError> {
@@ -477,7 +488,12 @@ async fn robots_first(
             continue;
         };
         if task.leased {
-            busy.push(at.slot);
+            without_robots.busy.push(at.slot);
+            continue;
+        }
+        if let Some(until) = rulings::robots_retry(&task, now, rules) {
+            let reason = rulings::waits_for(&task, until);
+            without_robots.unreachable.push((at.task.id, until, reason));
             continue;
         }
         (at.task, at.validators, at.validators_for) = (task, validators, validators_for);
@@ -539,6 +555,44 @@ async fn robots_tasks(
         tasks.insert(int(row, 23)?, (read_task(row, 0)?, validators, row.try_get(22)?));
     }
     Ok(tasks)
+}
+
+/// Lets tasks wait until the robots.txt of their origin is requested again. The other origins of the host are
+/// served meanwhile: anybody can link to a port of it where nothing answers.
+async fn postpone(tx: &Tx<'_>, tasks: &[(TaskId, Ts, String)], now: Ts) -> Result<(), DbError> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let ids = column(tasks, |(task, ..)| task.0);
+    let mut before: Vec<Place> = places(tx, &ids).await?.into_values().collect();
+    dequeue(tx, &before).await?;
+    let dues = column(tasks, |(_, until, _)| until.ms());
+    run(
+        tx,
+        "UPDATE task t SET due = w.due FROM unnest($1::bigint[], $2::bigint[]) AS w(id, due)
+         WHERE t.id = w.id",
+        &[&ids, &dues],
+    )
+    .await?;
+    run(
+        tx,
+        "INSERT INTO fetch_state(task_id, last_error, reason)
+         SELECT id, $2::bigint, reason FROM unnest($1::bigint[], $3::text[]) AS w(id, reason)
+         ON CONFLICT (task_id) DO UPDATE SET last_error = excluded.last_error, reason = excluded.reason",
+        &[
+            &ids,
+            &Code::RobotsUnreachable.number(),
+            &column(tasks, |(.., reason)| reason.as_str()),
+        ],
+    )
+    .await?;
+    let until: HashMap<i64, i64> = ids.iter().copied().zip(dues).collect();
+    for place in &mut before {
+        place.due = until.get(&place.task).copied().unwrap_or(place.due);
+    }
+    enqueue(tx, &before, now).await?;
+    renew_tops(tx, &column(&before, |place| place.queue)).await?;
+    Ok(())
 }
 
 /// Slots that cannot serve now look again after a pause.

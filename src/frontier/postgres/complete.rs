@@ -94,7 +94,9 @@ impl Leases {
         }
         dequeue(tx, &column(&moved, |(_, place, _)| *place)).await?;
         // These touch different tables: the server gets them all at once.
-        tokio::try_join!(move_tasks(tx, &moved, now), note(tx, &moved), put_back(tx, &moved, now))?;
+        // It looks at the codes before those that are noted.
+        move_tasks(tx, &moved, now).await?;
+        tokio::try_join!(note(tx, &moved), put_back(tx, &moved, now))?;
         self.release(tx, done, grown, now, rules).await
     }
 
@@ -116,8 +118,7 @@ impl Leases {
             let lane = place.map(|place| place.lane);
             for held in self.held.get(&done.lease.0).into_iter().flatten() {
                 let answered = done.answered_by.is_none_or(|by| by == held.name);
-                let own = place.is_some_and(|place| place.queue == held.queue);
-                let advice = rulings::advice(done.advice, answered, own);
+                let advice = rulings::advice(done.advice, answered);
                 let pace = paces.get(&held.queue).copied().unwrap_or(held.pace);
                 let (pace, next) = pace.after_task(done.task, advice, now, rules.delay.get());
                 paces.insert(held.queue, pace);
@@ -210,11 +211,15 @@ async fn move_tasks(tx: &Tx<'_>, moved: &[Moved<'_>], now: Ts) -> Result<(), DbE
     run(
         tx,
         "UPDATE task SET status = w.status, due = w.due,
-           retry = CASE WHEN w.failed THEN retry + 1 WHEN w.keeps THEN retry ELSE 0 END,
+           retry = CASE
+             WHEN w.alone AND (SELECT f.last_error FROM fetch_state f WHERE f.task_id = w.id)
+               IS DISTINCT FROM w.code THEN 1
+             WHEN w.failed THEN retry + 1 WHEN w.keeps THEN retry ELSE 0 END,
            fetched_at = CASE WHEN w.asked OR w.status = 2 THEN $7::bigint ELSE fetched_at END,
            fetch_count = fetch_count + w.asked::integer
-         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::boolean[], $6::boolean[])
-           AS w(id, status, due, failed, keeps, asked) WHERE task.id = w.id",
+         FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::boolean[], $6::boolean[],
+             $8::boolean[], $9::bigint[])
+           AS w(id, status, due, failed, keeps, asked, alone, code) WHERE task.id = w.id",
         &[
             &column(moved, |(_, place, _)| place.task),
             &column(moved, |(.., ending)| ending.status.number()),
@@ -223,6 +228,8 @@ async fn move_tasks(tx: &Tx<'_>, moved: &[Moved<'_>], now: Ts) -> Result<(), DbE
             &column(moved, |(.., ending)| ending.keeps_failures),
             &column(moved, |(.., ending)| ending.asked),
             &now.ms(),
+            &column(moved, |(.., ending)| ending.counted_alone),
+            &column(moved, |(.., ending)| ending.code.map(Code::number)),
         ],
     )
     .await?;

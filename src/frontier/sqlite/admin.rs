@@ -142,6 +142,10 @@ pub(super) fn set_host(
     let queue = rows::queue_of(conn, queue_key(host, &rules.groups), now, rules)?;
     if patch.forget {
         conn.execute("UPDATE host SET learned_ms = 0 WHERE queue_id = ?1", [queue])?;
+        conn.execute(
+            "UPDATE task SET retry = 0 WHERE host_id = ?1 AND lane = ?2 AND kind = ?3",
+            (queue, Lane::Poll.number(), Kind::Robots.number()),
+        )?;
         if rows::load_host(conn, queue)?.pace.is_asked_to_wait(now) {
             block(conn, queue, (now, None), now, rules)?;
         }

@@ -9,8 +9,8 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::Obituary;
 use super::rows::{
-    self, HOST_WIDTH, HostRow, Place, TASK_COLUMNS, TASK_FROM, enqueue, host_columns, load_host,
-    load_source, queue_of, read_host, read_task, renew_tops, task_columns, top_column,
+    self, HOST_WIDTH, HostRow, Place, TASK_COLUMNS, TASK_FROM, dequeue, enqueue, host_columns,
+    load_host, load_source, queue_of, read_host, read_task, renew_tops, task_columns, top_column,
 };
 use super::strikes::end_expired;
 use crate::db::{DbError, whole};
@@ -19,8 +19,8 @@ use crate::frontier::fairness::{
 };
 use crate::frontier::{Extension, Rules, queue_key, rulings};
 use crate::model::{
-    Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, SourceId, Task, TaskId, Ts, UrlHash,
-    Validators,
+    Code, Kind, Lane, Lease, LeaseId, Origin, RobotsRef, Source, SourceId, Task, TaskId, Ts,
+    UrlHash, Validators,
 };
 
 /// Tasks whose time has come that one claim moves into the queue at the most.
@@ -30,6 +30,9 @@ const FAIR: u64 = 10;
 
 /// Slots whose source or site one claim notes without leasing them, at the most.
 const NOTES: usize = 500;
+
+/// Tasks of a slot whose robots.txt cannot be fetched now that one claim postpones at the most.
+const MAX_POSTPONED: usize = 100;
 
 /// What became of a slot that was to be leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,24 +330,40 @@ impl Claim<'_> {
             // A sibling may have taken something since they were read.
             host.tops = load_host(conn, host.id)?.tops;
         }
+        for _ in 0..MAX_POSTPONED {
+            if let Some(leased) = self.lease_head(&mut host)? {
+                return Ok(leased);
+            }
+            host.tops = load_host(conn, host.id)?.tops;
+        }
+        self.stand_down(&host)
+    }
+
+    /// Leases the head of a slot; `None` when it was postponed instead, and the next one is to be tried.
+    fn lease_head(&mut self, host: &mut HostRow) -> Result<Option<Leased>, DbError> {
+        let conn = self.conn;
         let Some(lane) = rulings::lane(host.tops, host.last_lane, self.lanes) else {
-            return Ok(Leased::No);
+            return Ok(Some(Leased::No));
         };
-        let Some((mut task, mut kept)) = self.head(&host, lane)? else {
-            return self.stand_down(&host);
+        let Some((mut task, mut kept)) = self.head(host, lane)? else {
+            return self.stand_down(host).map(Some);
         };
-        let key = flow_key(&host, &task);
+        let key = flow_key(host, &task);
         if self.shares.allows(key, self.pass).is_err() {
-            return self.refuse(&host, key);
+            return self.refuse(host, key).map(Some);
         }
         let source = self.source(task.source);
         task.source_id = source.as_ref().map(|source| source.uuid.clone());
         let robots = if task.kind.asks_robots(self.rules.robots_for_feeds) {
             let fresh = fresh_robots(conn, &task, self.now)?;
             if fresh.is_none() {
-                let Some((robots, validators)) = robots_task(conn, &host, &task, self.now)? else {
-                    return self.stand_down(&host);
+                let Some((robots, validators)) = robots_task(conn, host, &task, self.now)? else {
+                    return self.stand_down(host).map(Some);
                 };
+                if let Some(until) = rulings::robots_retry(&robots, self.now, self.rules) {
+                    postpone(conn, &task, &robots, until, self.now)?;
+                    return Ok(None);
+                }
                 (task, kept) = (robots, validators);
             }
             fresh
@@ -385,7 +404,7 @@ impl Claim<'_> {
             until,
             delay,
         });
-        Ok(Leased::Yes)
+        Ok(Some(Leased::Yes))
     }
 
     /// Leaves a slot where it is: its source or site has its share. What was not known of it is noted,
@@ -534,6 +553,28 @@ fn robots_task(
     let row = rows.next()?.ok_or_else(corrupt)?;
     let task = read_task(row)?;
     Ok((!task.leased).then_some((task, read_validators(row)?)))
+}
+
+/// Lets a task wait until the robots.txt of its origin is requested again. The other origins of the host are
+/// served meanwhile: anybody can link to a port of it where nothing answers.
+fn postpone(
+    conn: &Connection,
+    task: &Task,
+    robots: &Task,
+    until: Ts,
+    now: Ts,
+) -> Result<(), DbError> {
+    let Some(place) = rows::place(conn, task.id.0)? else { return Ok(()) };
+    dequeue(conn, place)?;
+    conn.prepare_cached("UPDATE task SET due = ?2 WHERE id = ?1")?
+        .execute((place.task, until.ms()))?;
+    conn.prepare_cached(
+        "INSERT INTO fetch_state(task_id, last_error, reason) VALUES(?1, ?2, ?3)
+         ON CONFLICT(task_id) DO UPDATE SET last_error = excluded.last_error, reason = excluded.reason",
+    )?
+    .execute((place.task, Code::RobotsUnreachable.number(), rulings::waits_for(robots, until)))?;
+    enqueue(conn, Place { due: until.ms(), ..place }, now)?;
+    renew_tops(conn, place.queue)
 }
 
 /// Another full term for a lease.

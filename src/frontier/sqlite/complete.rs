@@ -57,7 +57,7 @@ pub(crate) fn complete(
     for host in &hosts {
         let answered = answered_by.is_none_or(|by| by == host.name);
         let own = host.queue == place.queue;
-        let advice = rulings::advice(done.advice, answered, own);
+        let advice = rulings::advice(done.advice, answered);
         release(conn, host, own.then_some(place.lane), (done.task, advice), now, rules)?;
     }
     Ok(true)
@@ -88,7 +88,9 @@ fn move_task(
     let due = end.at.map_or(place.due, Ts::ms);
     conn.prepare_cached(
         "UPDATE task SET status = ?2, due = ?3,
-           retry = CASE WHEN ?4 THEN retry + 1 WHEN ?5 THEN retry ELSE 0 END,
+           retry = CASE
+             WHEN ?8 AND (SELECT last_error FROM fetch_state WHERE task_id = ?1) IS NOT ?9 THEN 1
+             WHEN ?4 THEN retry + 1 WHEN ?5 THEN retry ELSE 0 END,
            fetched_at = CASE WHEN ?6 OR ?2 = 2 THEN ?7 ELSE fetched_at END,
            fetch_count = fetch_count + ?6
          WHERE id = ?1",
@@ -101,6 +103,8 @@ fn move_task(
         end.keeps_failures,
         end.asked,
         now.ms(),
+        end.counted_alone,
+        end.code.map(Code::number),
     ))?;
     note(conn, done.task.0, end.code, done.reason)?;
     if let Some((validators, belongs_to)) = done.validators {

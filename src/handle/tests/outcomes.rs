@@ -171,8 +171,7 @@ fn no_response_pauses_a_host_for_longer_than_it_may() {
                 let told = format!("{kind} {status} {value}: {outcome:?}");
                 match outcome.host {
                     HostAdvice::SlowDown { until: Some(end) }
-                    | HostAdvice::Pause { until: end }
-                    | HostAdvice::Wait { until: end } => assert_eq!(end, until, "{told}"),
+                    | HostAdvice::Pause { until: end } => assert_eq!(end, until, "{told}"),
                     _ => panic!("{told}"),
                 }
                 assert!(matches!(outcome.next, Next::Retry { at, .. } if at == until), "{told}");
@@ -187,6 +186,7 @@ fn a_server_that_names_no_pause_is_waited_for_longer_each_time() {
     let after = |kind, status, value: &str, failures| {
         let mut lease = lease(kind, FEED);
         lease.task.retry_count = failures;
+        lease.task.last_error = (failures > 0).then_some(Code::RateLimited);
         let response = answer(FEED, status, &[("retry-after", value)], "");
         let outcome = served(&lease, response, &Known::default());
         let Next::Retry { at: next, .. } = outcome.next else { panic!("{outcome:?}") };
@@ -213,6 +213,128 @@ fn a_server_that_names_no_pause_is_waited_for_longer_each_time() {
             assert_eq!(host, expected);
         }
     }
+}
+
+/// A task after an outcome, as the frontier keeps it.
+fn go_on(lease: &mut Lease, known: &mut Known, outcome: &Outcome) {
+    let task = &mut lease.task;
+    let (failed, code) = match outcome.next {
+        Next::Retry { code, .. } => (true, Some(code)),
+        Next::Dead { code } => panic!("{code}: given up"),
+        _ => (false, None),
+    };
+    let is_first =
+        code.is_some_and(|code| code.is_counted_alone() && task.last_error != Some(code));
+    task.retry_count = match failed {
+        false => 0,
+        true if is_first => 1,
+        true => task.retry_count + 1,
+    };
+    task.last_error = code;
+    task.fetch_count += 1;
+    if let Some(fact) = &outcome.feed {
+        known.feed = fact.state.clone();
+    }
+}
+
+fn wait(outcome: &Outcome) -> Duration {
+    let Next::Retry { at: next, .. } = outcome.next else { panic!("{outcome:?}") };
+    next.since(at())
+}
+
+/// The end of an outage is often a 503 with a pause. What failed before it makes no pause longer.
+#[test]
+fn a_pause_after_an_outage_is_kept_exactly() {
+    for kind in [Kind::Feed, Kind::Sitemap, Kind::Listing, Kind::Article] {
+        // A page is given up after more failures.
+        let most = if kind == Kind::Article { 3 } else { 14 };
+        for (failures, status) in (0..=most).flat_map(|n| [(n, 503), (n, 429)]) {
+            for pause in [15, 30, 59, 60, 90] {
+                let (mut lease, mut known) = (lease(kind, FEED), Known::default());
+                let value = pause.to_string();
+                for _ in 0..failures {
+                    let outcome = served(&lease, answer(FEED, 500, &[], ""), &known);
+                    go_on(&mut lease, &mut known, &outcome);
+                }
+                // Three times in a row: a shorter pause than a minute is then made longer.
+                for time in 1..=4 {
+                    let limited = answer(FEED, status, &[("retry-after", &value)], "");
+                    let outcome = served(&lease, limited, &known);
+                    let what = format!("{kind}: {failures} x 500, {status}, {pause} s, {time}");
+                    let asked = Duration::from_secs(pause);
+                    let until = match outcome.host {
+                        HostAdvice::SlowDown { until: Some(until) } => until,
+                        HostAdvice::Pause { until } => until,
+                        other => panic!("{what}: {other:?}"),
+                    };
+                    if time < 4 || pause >= 60 {
+                        assert_eq!(wait(&outcome), asked, "{what}");
+                        assert_eq!(until, at().after(asked), "{what}");
+                    } else {
+                        assert!(wait(&outcome) >= Duration::from_mins(1), "{what}");
+                        assert_eq!(until, at().after(Duration::from_mins(8)), "{what}");
+                    }
+                    go_on(&mut lease, &mut known, &outcome);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_429_without_a_pause_after_an_outage_waits_like_the_first_one() {
+    for kind in [Kind::Feed, Kind::Article] {
+        let after = |failures| {
+            let (mut lease, mut known) = (lease(kind, FEED), Known::default());
+            for _ in 0..failures {
+                let outcome = served(&lease, answer(FEED, 500, &[], ""), &known);
+                go_on(&mut lease, &mut known, &outcome);
+            }
+            let outcome = served(&lease, answer(FEED, 429, &[], ""), &known);
+            assert_eq!(
+                outcome.host,
+                HostAdvice::SlowDown { until: Some(at().after(Duration::from_mins(1))) }
+            );
+            // By the interval of the task, which an outage leaves alone.
+            wait(&outcome).as_secs() / 66
+        };
+        assert_eq!(after(3), after(0), "{kind}");
+    }
+}
+
+/// Failures that are counted alone are no way to be asked for ever.
+#[test]
+fn a_page_that_fails_in_two_ways_by_turns_is_given_up() {
+    let (mut lease, mut known) = (lease(Kind::Article, PAGE), Known::default());
+    for requests in 1..=5 {
+        let (status, headers): (u16, &[_]) = match requests % 2 {
+            0 => (500, &[]),
+            _ => (503, &[("retry-after", "1")]),
+        };
+        let outcome = served(&lease, answer(PAGE, status, headers, ""), &known);
+        if matches!(outcome.next, Next::Dead { .. }) {
+            assert_eq!(requests, 4);
+            return;
+        }
+        go_on(&mut lease, &mut known, &outcome);
+    }
+    panic!("it is never given up");
+}
+
+/// A fault of ours does not end a task that an outage kept failing.
+#[test]
+fn faults_of_our_own_are_counted_alone() {
+    let (mut lease, mut known) = (lease(Kind::Feed, FEED), Known::default());
+    for _ in 0..9 {
+        let outcome = served(&lease, answer(FEED, 500, &[], ""), &known);
+        go_on(&mut lease, &mut known, &outcome);
+    }
+    for _ in 0..5 {
+        let outcome = our_fault(&lease, "it failed", at());
+        assert!(matches!(outcome.next, Next::Retry { .. }));
+        go_on(&mut lease, &mut known, &outcome);
+    }
+    assert!(matches!(our_fault(&lease, "it failed", at()).next, Next::Dead { .. }));
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn only_the_guard_before_the_first_hop_allows_everything() {
         let (parsed, _) = parse(&lease, &reply, &house());
         let outcome = decide(&lease, parsed, &Known::default(), at(), &house());
         assert_eq!(outcome.robots.is_some(), allowed);
-        assert_eq!(matches!(outcome.host, HostAdvice::Wait { .. }), !allowed);
+        assert_eq!(matches!(outcome.next, Next::Retry { .. }), !allowed);
     }
 }
 
@@ -55,11 +55,11 @@ fn a_busy_host_in_between_is_not_waited_for_at_length() {
     let reply = Reply::Failed { code: Code::HostBusy, detail: "busy".into(), not_before: far };
     let (parsed, _) = parse(&lease, &reply, &house());
     let outcome = decide(&lease, parsed, &Known::default(), at(), &house());
-    assert_eq!(outcome.host, HostAdvice::Wait { until: at().after(HOUR) });
+    assert!(matches!(outcome.next, Next::Retry { at: until, .. } if until == at().after(HOUR)));
 }
 
 #[test]
-fn an_origin_on_the_way_makes_the_host_wait_like_its_own() {
+fn an_origin_on_the_way_is_requested_later_like_the_tasks_own() {
     let told = at().after(5 * HOUR);
     let ask = |status, headers: &[(&str, &str)], kept: Option<&RobotsState>| {
         let reply = Reply::Answer(Box::new(answer(ROBOTS, status, headers, "")));
@@ -70,7 +70,9 @@ fn an_origin_on_the_way_makes_the_host_wait_like_its_own() {
     assert_eq!(limited.missing.unwrap().1, told);
     let first = ask(503, &[], None);
     let until = first.missing.unwrap().1;
-    assert_eq!(first.advice, Some(HostAdvice::Wait { until }));
+    assert_eq!(first.advice, Some(HostAdvice::Neutral));
+    let paused = ask(503, &[("retry-after", "18000")], None);
+    assert_eq!(paused.advice, Some(HostAdvice::Pause { until: told }), "what it asks for is kept");
     assert_eq!(first.fact.state, RobotsState { failures: 1, ..RobotsState::never() });
     let second = ask(503, &[], Some(&first.fact.state));
     assert!(until < second.missing.unwrap().1, "longer each time");

@@ -51,7 +51,7 @@ fn replay(mut answer: impl FnMut(u32, u32) -> Answer) -> Replay {
     let (policy, items) = (policy(PollPolicy::Value), items());
     let mut run =
         Replay { polls: Vec::new(), lost: Vec::new(), limited: 0, state: State::default() };
-    let (mut at, mut before, mut seen) = (START, 0, None::<usize>);
+    let (mut at, mut before, mut seen, mut in_a_row) = (START, 0, None::<usize>, 0);
     while at < BEGIN + DAYS * 86_400 {
         run.polls.push(at);
         let state = run.state;
@@ -65,9 +65,13 @@ fn replay(mut answer: impl FnMut(u32, u32) -> Answer) -> Replay {
                 run.limited += 1;
                 let told = pause.map(|pause| ts(at + pause));
                 let new = PollFailure::new(Code::RateLimited);
-                Some(PollFailure { status: Some(status), told, ..new })
+                in_a_row += 1;
+                Some(PollFailure { status: Some(status), told, in_a_row, ..new })
             }
         };
+        if failure.is_none_or(|failure| failure.code != Code::RateLimited) {
+            in_a_row = 0;
+        }
         before = at;
         at = if let Some(failure) = failure {
             let failed = policy.after_failure(&poll, &failure);
@@ -119,6 +123,41 @@ fn an_outage_that_ends_with_a_503_and_a_retry_after_leaves_no_trace() {
     assert_eq!(run.state.learned_interval(), None);
     let (before, after) = (run.mean_interval(1.0, 2.0), run.mean_interval(2.5, 3.5));
     assert!(after < before * 1.3, "{before} {after}");
+}
+
+#[test]
+fn any_number_of_errors_and_one_503_with_a_short_pause_leave_no_trace() {
+    for errors in 0..=14 {
+        for pause in [None, Some(15), Some(30), Some(59), Some(60), Some(90)] {
+            let (mut failed, mut limited_at) = (0, 0);
+            let run = replay(|at, _| match at {
+                _ if at >= day(2) && failed < errors => {
+                    failed += 1;
+                    Answer::Failed(Code::Upstream, 500)
+                }
+                _ if at >= day(2) && limited_at == 0 => {
+                    limited_at = at;
+                    Answer::Limited(if pause.is_some() { 503 } else { 429 }, pause)
+                }
+                _ => Answer::Good,
+            });
+            let what = format!("{errors} x 500, then {pause:?}");
+            assert_eq!(run.limited, 1, "{what}");
+            let next = run.polls.iter().copied().find(|at| *at > limited_at).unwrap();
+            let Some(pause) = pause else {
+                assert!(next - limited_at < 2 * 3600, "{what}: {}", next - limited_at);
+                continue;
+            };
+            assert_eq!(next - limited_at, pause, "{what}");
+            let later = |time: &&u32| **time + WINDOW as u32 * GAP > next;
+            assert_eq!(run.lost.iter().filter(later).count(), 0, "{what}");
+            // From the next day on it is at its pace.
+            let begin = f64::from(next - BEGIN) / 86_400.0 + 0.5;
+            let (before, after) =
+                (run.mean_interval(1.0, 2.0), run.mean_interval(begin, begin + 1.0));
+            assert!(after < before * 1.3, "{what}: {before} {after}");
+        }
+    }
 }
 
 #[test]

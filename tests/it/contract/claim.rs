@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use feedmill::frontier::{HostPatch, Rules};
-use feedmill::model::{HostAdvice, Kind, Lane, Lease, NewSource, NewTask, Next, Outcome, Source};
+use feedmill::frontier::{Act, HostPatch, Rules, TaskFilter};
+use feedmill::model::{
+    Code, HostAdvice, Kind, Lane, Lease, NewSource, NewTask, Next, Outcome, Source, Status,
+};
 use feedmill::store::Committed;
 
 use super::Open;
@@ -136,7 +138,7 @@ pub(super) async fn nothing_is_handed_out_while_a_host_is_blocked(open: Open) {
     trial.pass(TICK);
     let lease = trial.take().await;
 
-    let wait = HostAdvice::Wait { until: trial.now().after(DAY) };
+    let wait = HostAdvice::Pause { until: trial.now().after(DAY) };
     let outcome = Outcome { host: wait, ..then(Next::Fetched) };
     assert_eq!(trial.commit(&lease, outcome).await, Committed::Done);
     trial.pass(DAY - TICK);
@@ -274,6 +276,61 @@ pub(super) async fn every_origin_has_its_own_robots(open: Open) {
         }
     }
     assert_eq!(asked, origins.map(|origin| format!("{origin}/robots.txt")));
+}
+
+/// A link to a port where nothing answers can be written by anybody.
+pub(super) async fn an_unreachable_robots_holds_up_its_origin_only(open: Open) {
+    let trial = begin(open).await;
+    let closed: Vec<_> = (0..250).map(|n| page(&format!("http://a.example:81/{n}"))).collect();
+    let count = closed.len();
+    trial.store.submit(closed).await.unwrap();
+    trial
+        .submit([page("https://a.example/good"), at_priority(3, feed("https://a.example/feed"))])
+        .await;
+    let until = trial.now().after(Duration::from_mins(15));
+    let mut asked = Vec::new();
+    for _ in 0..20 {
+        for lease in trial.store.claim(9, Lane::ALL).await.unwrap() {
+            asked.push(lease.task.url.clone());
+            let unreachable = Next::Retry { at: until, code: Code::RobotsUnreachable };
+            match lease.task.url.as_str() {
+                "http://a.example:81/robots.txt" => trial.end(&lease, unreachable).await,
+                "https://a.example/robots.txt" => {
+                    assert_eq!(trial.commit(&lease, allow_all(&lease)).await, Committed::Done);
+                }
+                _ => trial.end(&lease, Next::Fetched).await,
+            }
+        }
+        trial.pass(PAUSE);
+    }
+    asked.sort_unstable();
+    let (good, feed) = ("https://a.example/good", "https://a.example/feed");
+    let robots = ["http://a.example:81/robots.txt", "https://a.example/robots.txt"];
+    assert_eq!(
+        asked,
+        [robots[0], feed, good, robots[1]],
+        "nothing twice, and nothing of the closed port"
+    );
+    let one = trial.task("http://a.example:81/7").await;
+    assert_eq!((one.next_fetch_at, one.last_error), (until, Some(Code::RobotsUnreachable)));
+    assert_eq!((one.retry_count, one.status), (0, Status::Pending), "it did not fail itself");
+
+    // It is requested again when its time has come, and then serves all that waited for it.
+    trial.pass(Duration::from_mins(15));
+    assert_eq!(urls(&trial.store.claim(9, Lane::ALL).await.unwrap()), [robots[0]]);
+    let reset = begin(open).await;
+    reset.submit([page("http://a.example:81/0")]).await;
+    let lease = reset.store.claim(1, Lane::ALL).await.unwrap().pop().unwrap();
+    let later = Next::Retry { at: reset.now().after(DAY), code: Code::RobotsUnreachable };
+    reset.end(&lease, later).await;
+    reset.pass(PAUSE);
+    assert!(reset.store.claim(1, Lane::ALL).await.unwrap().is_empty());
+    // Clearing the pace of the host lets an operator try again at once.
+    let forget = HostPatch { forget: true, ..HostPatch::default() };
+    reset.store.set_host("a.example", forget).await.unwrap();
+    let all = TaskFilter { limit: count, ..TaskFilter::default() };
+    reset.store.sweep(Act::Retry, all, false).await.unwrap();
+    assert_eq!(urls(&reset.store.claim(1, Lane::ALL).await.unwrap()), [robots[0]]);
 }
 
 pub(super) async fn a_crawl_delay_is_kept_from_the_answer_that_told_it(open: Open) {

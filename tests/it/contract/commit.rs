@@ -62,6 +62,29 @@ pub(super) async fn retry_counts_until_it_goes_well(open: Open) {
     assert_eq!((task.retry_count, task.last_error), (0, None));
 }
 
+pub(super) async fn what_a_server_asks_for_is_counted_alone(open: Open) {
+    let trial = begin(open).await;
+    trial.submit([feed(URL)]).await;
+    let (upstream, limited) = (Code::Upstream, Code::RateLimited);
+    for (code, count) in [
+        (upstream, 1),
+        (upstream, 2),
+        (limited, 1),
+        (limited, 2),
+        (upstream, 3),
+        (limited, 1),
+        (Code::HostBusy, 1),
+        (Code::Internal, 1),
+        (Code::Internal, 2),
+    ] {
+        let at = trial.now().after(DAY);
+        trial.end(&trial.take().await, Next::Retry { at, code }).await;
+        let task = trial.task(URL).await;
+        assert_eq!((task.retry_count, task.last_error), (count, Some(code)));
+        trial.pass(DAY);
+    }
+}
+
 pub(super) async fn postpone_does_not_count(open: Open) {
     let trial = begin(open).await;
     trial.submit([page(URL)]).await;

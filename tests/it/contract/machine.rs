@@ -70,7 +70,7 @@ enum Advice {
     Neutral,
     SlowDown,
     SlowDownFor(u64),
-    WaitFor(u64),
+    PauseFor(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -83,7 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Advice::Neutral),
         Just(Advice::SlowDown),
         (0..90u64).prop_map(Advice::SlowDownFor),
-        (0..90u64).prop_map(Advice::WaitFor),
+        (0..90u64).prop_map(Advice::PauseFor),
     ];
     prop_oneof![
         6 => (0..HOSTS, 0..5usize, 1..=10u8, prop::option::of(source()), 0..20u64).prop_map(
@@ -302,7 +302,7 @@ impl Machine {
             Advice::Neutral => HostAdvice::Neutral,
             Advice::SlowDown => HostAdvice::SlowDown { until: None },
             Advice::SlowDownFor(wait) => HostAdvice::SlowDown { until: Some(self.later(wait)) },
-            Advice::WaitFor(wait) => HostAdvice::Wait { until: self.later(wait) },
+            Advice::PauseFor(wait) => HostAdvice::Pause { until: self.later(wait) },
         };
         let answer = self.trial.commit(lease, Outcome { host, ..then(next.clone()) }).await;
         let valid = self.model.complete(lease.id, &next, host, self.trial.now());

@@ -141,7 +141,10 @@ pub(super) async fn leases_and_pauses_of_a_clock_years_ahead_end(open: Open) {
                 }
                 "c.example" => {
                     trial
-                        .commit(&lease, Outcome { host: HostAdvice::Wait { until }, ..then(again) })
+                        .commit(
+                            &lease,
+                            Outcome { host: HostAdvice::Pause { until }, ..then(again) },
+                        )
                         .await
                 }
                 _ => trial.commit(&lease, then(again)).await,

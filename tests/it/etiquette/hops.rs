@@ -65,6 +65,26 @@ pub(super) async fn line_23_every_queue_keeps_its_pause_whoever_was_asked_in_bet
     assert!(shared[1].began - shared[0].ended >= 10_000);
 }
 
+pub(super) async fn line_23_no_redirect_leads_to_a_host_that_was_taken_down(mut stage: Stage) {
+    use feedmill::app::forget;
+
+    stage.set(|config| config.hosts.delay = "1s".parse().unwrap()).await;
+    stage.says_at(OTHER, "/feed", &[ok(&[], feed(&["1"]))]);
+    stage.says_at(OTHER, "/robots.txt", &[answer(404, &[], "")]);
+    stage.says("/away", &to(&format!("http://{OTHER}/feed")));
+    stage.says("/robots.txt", &to(&format!("http://{OTHER}/robots.txt")));
+    let store = &stage.world.store;
+    let meant = forget::resolve(&**store, OTHER, None).await.unwrap();
+    forget::forget(&**store, &meant, ("ann", "she asked"), &mut |_| {}).await.unwrap();
+    for (path, kind) in [("/away", Kind::Feed), ("/page", Kind::Article)] {
+        stage.world.submit(&url(path), kind).await;
+    }
+    stage.until(&url("/away"), |task| task.last_error == Some(Code::Withdrawn)).await;
+    stage.until(&url("/page"), |task| task.reason.is_some()).await;
+    let log = stage.world.newsroom.log();
+    assert!(log.iter().all(|request| request.host != OTHER), "{log:?}");
+}
+
 pub(super) async fn line_23_redirects_are_counted_over_all_hosts(stage: Stage) {
     let host = |n: usize| format!("h{n}.newsroom.test");
     for n in 0..6 {
