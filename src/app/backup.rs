@@ -11,12 +11,14 @@ use serde::Serialize;
 use super::carry::{
     Alone, CarryError, Place, Watch, blocking, check_present, identity, renamed_sinks, transfer,
 };
-use super::pg_limits;
+use super::catalog::{self, Catalog};
+use super::{pg_limits, rules};
 use crate::archive::{self, Carried as Segments};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::transfer::{PgSide, Plan, SqliteSide, holds_data, rename_sinks, tables};
-use crate::db::{Connection, DbError, PgDb, backup, migrate};
+use crate::db::{Connection, Db, DbError, PgDb, backup};
+use crate::store::{Outbox as _, RestoredIds, SqliteStore, Store as _};
 
 /// What was backed up.
 #[derive(Clone, Debug, Serialize)]
@@ -84,9 +86,17 @@ async fn write(config: &Config, partial: &Path, mut watch: Watch) -> Result<(), 
         }
     }
     let file = partial.to_owned();
+    let of = config.database_path().display().to_string();
+    let is_embedded = config.postgres_url().is_none();
     blocking(move || {
         backup::seal(&file)?;
-        Ok(backup::check(&file)?)
+        backup::check(&file).map_err(|error| match error {
+            // The copy has what the database has.
+            backup::Unsound::Damaged { message, .. } if is_embedded => {
+                DbError::Damaged { path: of, message }.into()
+            }
+            error => error.into(),
+        })
     })
     .await
 }
@@ -168,9 +178,10 @@ pub async fn restore(
     };
     // Only something that failed leaves a copy.
     backup::remove(&copy).map_err(CarryError::io(&copy))?;
-    let set_aside = restored?;
+    let (set_aside, events) = restored?;
     target.close().await;
     super::rebuild::abandon(config);
+    catalog::note_events(config, clock, events).await?;
     let kept = segments_of(file);
     let archive = match kept.is_dir() {
         true => {
@@ -183,14 +194,35 @@ pub async fn restore(
 }
 
 /// A copy of the backup, up to date: the backup itself stays as it is.
-async fn renew(file: &Path, copy: &Path, mut watch: Watch) -> Result<(), CarryError> {
-    let (file, copy) = (file.to_owned(), copy.to_owned());
-    blocking(move || {
-        backup::copy(&file, &copy, watch.as_mut())?;
-        migrate::up(&mut Connection::open(&copy).map_err(DbError::from)?)?;
-        Ok(())
+///
+/// The log goes on behind everything that was written to it since the backup, and channels get new numbers:
+/// whoever was given an event since then must not be given another one with the same id. The place in the log that
+/// the next event is behind is returned.
+async fn renew(
+    config: &Config,
+    clock: &Clock,
+    file: &Path,
+    copy: &Path,
+    mut watch: Watch,
+) -> Result<i64, CarryError> {
+    let (from, to) = (file.to_owned(), copy.to_owned());
+    let db = blocking(move || {
+        backup::copy(&from, &to, watch.as_mut())?;
+        Ok::<_, CarryError>(Db::open(&to)?)
     })
-    .await
+    .await?;
+    let catalog = Catalog::read(&Catalog::path(config)).ok().flatten();
+    let store = SqliteStore::new(db, clock.clone(), rules(config, clock));
+    let restored = async {
+        let last = store.log_ends(0).await?.last;
+        let events = catalog::events_behind(catalog.as_ref(), last);
+        let reserve = catalog.as_ref().map_or(0, catalog::highest);
+        store.restore_ids(RestoredIds { events, reserve, ..RestoredIds::default() }).await?;
+        Ok::<_, DbError>(events)
+    };
+    let restored = restored.await;
+    store.close().await;
+    Ok(restored?)
 }
 
 async fn restore_file(
@@ -201,7 +233,7 @@ async fn restore_file(
     path: &Path,
     force: bool,
     watch: Watch,
-) -> Result<Option<PathBuf>, CarryError> {
+) -> Result<(Option<PathBuf>, i64), CarryError> {
     let there = path.exists();
     let target = path.to_owned();
     // What cannot be read may still be of use to somebody.
@@ -209,7 +241,7 @@ async fn restore_file(
     if used && !force {
         return Err(CarryError::Occupied(path.display().to_string()));
     }
-    renew(file, copy, watch).await?;
+    let events = renew(config, clock, file, copy, watch).await?;
     rename_sinks(
         &Connection::open(copy).map_err(DbError::from)?,
         &renamed_sinks(config, &Place::Embedded(path.to_owned())),
@@ -221,7 +253,7 @@ async fn restore_file(
         None => backup::remove(path).map_err(CarryError::io(path))?,
     }
     backup::publish(copy, path)?;
-    Ok(aside)
+    Ok((aside, events))
 }
 
 fn is_used(path: &Path) -> Result<bool, DbError> {
@@ -236,8 +268,8 @@ async fn restore_rows(
     target: &Alone,
     force: bool,
     watch: Watch,
-) -> Result<Option<PathBuf>, CarryError> {
-    renew(file, copy, Box::new(|_| {})).await?;
+) -> Result<(Option<PathBuf>, i64), CarryError> {
+    let events = renew(config, clock, file, copy, Box::new(|_| {})).await?;
     let mut side = target.side().await?;
     let (mut side, used) = blocking(move || {
         let used = side.note()?.is_none() && holds_data(side.as_mut(), &tables()?)?;
@@ -264,5 +296,5 @@ async fn restore_rows(
     let plan = Plan { from: identity(file), restart: force, alone: false, sinks };
     transfer(source, side, plan, watch).await?;
     target.free_leases(config, clock).await?;
-    Ok(aside)
+    Ok((aside, events))
 }

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::AppError;
 use super::raw::RawError;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{DbError, private};
 use crate::model::{Access, Kind, NewSource, Scope, Source, TaskId, Ts};
@@ -19,7 +21,7 @@ use crate::store::{ChannelState, Store};
 /// The form of the file.
 const VERSION: u32 = 1;
 /// Events by which the log may have come further than the catalog says.
-pub(super) const EVENTS_STEP: i64 = 1_000_000;
+const EVENTS_STEP: i64 = 1_000_000;
 /// No catalog is larger.
 const MAX_SIZE: u64 = 1 << 30;
 
@@ -147,7 +149,8 @@ impl Catalog {
         Ok(Some(serde_json::from_reader(io::BufReader::new(file))?))
     }
 
-    /// Writes it, unless it is there like that.
+    /// Writes it, unless it is there like that. Its directory is not created: an archive that is lost stays lost
+    /// until something is written to it, so that `/readyz` reports it.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.len() == text.len() as u64)
@@ -155,7 +158,6 @@ impl Catalog {
         {
             return Ok(());
         }
-        path.parent().map_or(Ok(()), private::make_dir)?;
         let part = path.with_extension("json.part");
         let mut file = private::create_regular(&part)?;
         file.write_all(&text)?;
@@ -166,14 +168,19 @@ impl Catalog {
 
 /// Brings the catalog up to date.
 pub(super) async fn keep(store: &dyn Store, path: &Path) -> Result<(), RawError> {
-    let catalog = Catalog::of(store).await?;
+    let mut catalog = Catalog::of(store).await?;
     if (catalog.sources.len() as u64) < store.totals().await?.sources {
         // The catalog that is there knows the source whose row is damaged.
         tracing::warn!("a source is damaged: the catalog is not written");
         return Ok(());
     }
     let (to, shown) = (path.to_owned(), path.display().to_string());
-    let write = move || catalog.write(&to);
+    let write = move || {
+        // A restore may have reserved more than the log shows.
+        let kept = Catalog::read(&to).ok().flatten();
+        catalog.events = kept.map_or(catalog.events, |kept| kept.events.max(catalog.events));
+        catalog.write(&to)
+    };
     let done = tokio::task::spawn_blocking(write).await;
     done.map_err(io::Error::other).flatten().map_err(|source| RawError::Io { path: shown, source })
 }
@@ -182,6 +189,38 @@ pub(super) async fn keep(store: &dyn Store, path: &Path) -> Result<(), RawError>
 pub(super) fn highest(catalog: &Catalog) -> i64 {
     let channels = catalog.sources.iter().flat_map(|source| &source.channels);
     channels.map(|channel| channel.task).max().unwrap_or(0)
+}
+
+/// A place in the log behind every event that was ever written to it, where the last one that is known is `last`.
+pub(super) fn events_behind(catalog: Option<&Catalog>, last: i64) -> i64 {
+    match catalog {
+        Some(catalog) => catalog.events.max(last),
+        // How far it came is not known: far beyond what anybody had.
+        None => last.saturating_add(1_000 * EVENTS_STEP),
+    }
+}
+
+/// Notes that the log goes on behind a place, before anything is written there.
+pub(super) async fn note_events(
+    config: &Config,
+    clock: &Clock,
+    events: i64,
+) -> Result<(), AppError> {
+    let path = Catalog::path(config);
+    let mut catalog = match Catalog::read(&path) {
+        Ok(Some(catalog)) => catalog,
+        _ => {
+            let store = super::open(config, clock).await?;
+            let catalog = Catalog::of(&*store).await;
+            store.close().await;
+            catalog?
+        }
+    };
+    catalog.events = catalog.events.max(events.saturating_add(2 * EVENTS_STEP));
+    if let Err(error) = catalog.write(&path) {
+        tracing::warn!(%error, path = %path.display(), "cannot write the catalog that a rebuild needs");
+    }
+    Ok(())
 }
 
 /// When a source was added.
@@ -227,6 +266,8 @@ mod tests {
         let path = Catalog::path(&config);
         assert_eq!(path, dir.path().join("data/catalog.json"));
         assert_eq!(Catalog::read(&path).unwrap(), None);
+        assert!(catalog.write(&path).is_err(), "a lost directory stays lost");
+        fs::create_dir(&config.data_dir).unwrap();
         catalog.write(&path).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains("hunter2") && !text.contains("x-key"), "{text}");

@@ -13,9 +13,7 @@ pub const PRIVATE: u32 = 0o600;
 /// Makes an empty file, in place of one that is there. What has its name and is no regular file is left
 /// alone.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
-    let options = &mut OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(PRIVATE);
-    made(private::open_regular(options, path)?, mode)
+    made(private::create_regular(path)?, mode)
 }
 
 /// Opens a file to append to it, and makes it when it is missing; whether it was.

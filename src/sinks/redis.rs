@@ -2,7 +2,7 @@
 //! stream.
 //!
 //! A TTL of a set is that of the whole set. So that members go when they are due, each set has a
-//! sorted set beside it (`…:at`) that knows when each came, and members are taken out by that. Times
+//! sorted set beside it (`rss:times:…`) that knows when each came, and members are taken out by that. Times
 //! are those of events: what is delivered again changes nothing.
 
 pub mod canonical;

@@ -8,6 +8,7 @@
 //! | `rss:canonical_attempted` | ids that were tried, each for 30 days |
 //! | `rss:canonical_failures` | `UID:CODE` by time, each for 30 days |
 //! | `rss:category_links:CATEGORY` | addresses that feeds have, each for 48 hours |
+//! | `rss:times:KEY` | when the members of the set `rss:KEY` came |
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Pipeline;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::Server;
 use crate::clock::Clock;
@@ -37,13 +40,56 @@ pub struct Canonical {
     /// Tells how long pages were as they were served.
     bodies: Arc<dyn Bodies>,
     clock: Clock,
+    layout: Layout,
+}
+
+/// What the cursor remembers: where times of members are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+enum Layout {
+    /// In a sorted set with the key of the set and `:at`, which may be the set of another category.
+    #[default]
+    BesideSets,
+    /// Under keys of their own.
+    Apart,
 }
 
 impl Canonical {
     /// A sink that writes under keys with this prefix.
     #[must_use]
     pub fn new(server: Server, prefix: String, bodies: Arc<dyn Bodies>, clock: Clock) -> Self {
-        Self { server, prefix, bodies, clock }
+        Self { server, prefix, bodies, clock, layout: Layout::default() }
+    }
+
+    /// Brings times that an earlier version wrote beside their sets to keys of their own.
+    async fn move_times(&mut self) -> Result<(), SinkError> {
+        for start in ["articles_by_category:", "category_links:", "canonical_attempted"] {
+            let start = self.key(start);
+            for old in self.server.keys(&start).await? {
+                let Some(set) = old.strip_suffix(":at") else { continue };
+                let mut asked = Pipeline::new();
+                asked.cmd("TYPE").arg(&old).cmd("PTTL").arg(&old);
+                let mut answers = self.server.run(&asked).await?.into_iter();
+                let kind: Option<String> = answers.next().and_then(read);
+                let left: Option<i64> = answers.next().and_then(read);
+                if kind.as_deref() != Some("zset") {
+                    continue;
+                }
+                let new = self.times(set);
+                let mut commands = Pipeline::new();
+                commands.atomic().cmd("ZUNIONSTORE").arg(&new).arg(2).arg(&new).arg(&old);
+                commands.arg("AGGREGATE").arg("MAX").cmd("DEL").arg(&old);
+                if let Some(left) = left.filter(|left| *left > 0) {
+                    commands.cmd("PEXPIRE").arg(&new).arg(left);
+                }
+                self.server.run(&commands).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sorted set that knows when the members of a set came.
+    fn times(&self, set: &str) -> String {
+        self.key(&format!("times:{}", set.strip_prefix(&self.prefix).unwrap_or(set)))
     }
 
     /// How long the pages of a batch were as they were served, where they are still there.
@@ -75,18 +121,25 @@ impl Canonical {
         format!("{}{name}", self.prefix)
     }
 
+    /// Puts a member into a set, and its time beside it.
+    fn member(&self, set: &str, member: &str, (at, span): (Ts, Duration), out: &mut Batch) {
+        let (set, times) = (self.key(set), self.times(set));
+        out.commands.cmd("SADD").arg(&set).arg(member);
+        out.commands.cmd("ZADD").arg(&times).arg("GT").arg(seconds(at)).arg(member);
+        // When nothing comes any more, the keys go as a whole.
+        for key in [&set, &times] {
+            out.commands.cmd("EXPIRE").arg(key).arg(span.as_secs());
+        }
+        out.keys.insert(times, (span, Some(set)));
+    }
+
     fn take(&self, item: &Item, now: Ts, out: &mut Batch) {
         let at = item.event.at;
         match (&item.about, item.event.kind) {
             (About::Entry(row), EventKind::EntryNew | EventKind::EntryUpdated) => {
                 if let Some(link) = &row.entry.canonical_link {
                     for category in categories(item) {
-                        out.member(
-                            self.key(&format!("category_links:{category}")),
-                            link,
-                            at,
-                            LINKS,
-                        );
+                        self.member(&format!("category_links:{category}"), link, (at, LINKS), out);
                     }
                 }
             }
@@ -95,7 +148,7 @@ impl Canonical {
                 let said = |key: &str| item.event.payload.get(key).and_then(|it| it.as_str());
                 if let Some((url, failure)) = said("url").zip(said("failure")) {
                     let uid = uid(url);
-                    out.member(self.key("canonical_attempted"), &uid, at, ATTEMPTS);
+                    self.member("canonical_attempted", &uid, (at, ATTEMPTS), out);
                     out.ranked(
                         self.key("canonical_failures"),
                         format!("{uid}:{failure}"),
@@ -121,7 +174,7 @@ impl Canonical {
         let (at, article) = (item.event.at, &row.article);
         // Its readers look for what feeds gave them, wherever that led.
         let uid = uid(item.trail.given.as_deref().unwrap_or(&article.url));
-        out.member(self.key("canonical_attempted"), &uid, at, ATTEMPTS);
+        self.member("canonical_attempted", &uid, (at, ATTEMPTS), out);
         // What is over its time is not brought back by a delivery from the beginning.
         if at.after(ARTICLES) <= now {
             return;
@@ -149,7 +202,8 @@ impl Canonical {
         out.commands.cmd("PEXPIREAT").arg(&key).arg(at.after(ARTICLES).ms());
         out.ranked(self.key("article_canonical_index"), uid.clone(), at, ARTICLES);
         for category in categories(item) {
-            out.member(self.key(&format!("articles_by_category:{category}")), &uid, at, ARTICLES);
+            let set = format!("articles_by_category:{category}");
+            self.member(&set, &uid, (at, ARTICLES), out);
         }
     }
 
@@ -164,8 +218,8 @@ impl Canonical {
             let mut commands = Pipeline::new();
             let keys = self.server.keys(&self.key(name)).await?;
             for key in &keys {
-                let command = if key.ends_with(":at") { "ZREM" } else { "SREM" };
-                commands.cmd(command).arg(key).arg(&members);
+                commands.cmd("SREM").arg(key).arg(&members);
+                commands.cmd("ZREM").arg(self.times(key)).arg(&members);
             }
             if !keys.is_empty() {
                 self.server.run(&commands).await?;
@@ -177,25 +231,25 @@ impl Canonical {
     /// Takes members out whose time is over.
     async fn trim(&mut self, touched: &Batch, now: Ts) -> Result<(), SinkError> {
         let mut asked = Pipeline::new();
-        for (key, (span, beside)) in &touched.keys {
+        for (times, (span, _)) in &touched.keys {
             let limit = seconds(now.before(*span));
-            asked.cmd("ZRANGEBYSCORE").arg(times(key, *beside)).arg("-inf").arg(limit);
+            asked.cmd("ZRANGEBYSCORE").arg(times).arg("-inf").arg(limit);
         }
         let over =
             if touched.keys.is_empty() { Vec::new() } else { self.server.run(&asked).await? };
         let mut commands = Pipeline::new();
         let mut any = false;
-        for ((key, (span, beside)), members) in touched.keys.iter().zip(over) {
-            let members: Vec<String> = redis::from_redis_value(members).unwrap_or_default();
+        for ((times, (span, set)), members) in touched.keys.iter().zip(over) {
+            let members: Vec<String> = read(members).unwrap_or_default();
             if members.is_empty() {
                 continue;
             }
             any = true;
-            if *beside {
-                commands.cmd("SREM").arg(key).arg(&members);
+            if let Some(set) = set {
+                commands.cmd("SREM").arg(set).arg(&members);
             }
             let limit = seconds(now.before(*span));
-            commands.cmd("ZREMRANGEBYSCORE").arg(times(key, *beside)).arg("-inf").arg(limit);
+            commands.cmd("ZREMRANGEBYSCORE").arg(times).arg("-inf").arg(limit);
         }
         if any {
             self.server.run(&commands).await?;
@@ -212,42 +266,40 @@ struct Batch {
     lengths: HashMap<FetchId, usize>,
     /// Ids and addresses of what was taken down.
     gone: Vec<(String, String)>,
-    /// How long members stay, and whether a set stands beside the sorted one.
-    keys: BTreeMap<String, (Duration, bool)>,
+    /// Sorted sets with how long members stay, and the set that has the same members.
+    keys: BTreeMap<String, (Duration, Option<String>)>,
 }
 
 impl Batch {
-    /// Puts a member into a set, which its sorted set says the time of.
-    fn member(&mut self, key: String, member: &str, at: Ts, span: Duration) {
-        self.commands.cmd("SADD").arg(&key).arg(member);
-        self.commands.cmd("ZADD").arg(format!("{key}:at")).arg("GT").arg(seconds(at)).arg(member);
-        // When nothing comes any more, the keys go as a whole.
-        self.commands.cmd("EXPIRE").arg(&key).arg(span.as_secs());
-        self.commands.cmd("EXPIRE").arg(format!("{key}:at")).arg(span.as_secs());
-        self.keys.insert(key, (span, true));
-    }
-
     /// Puts a member into a sorted set.
     fn ranked(&mut self, key: String, member: String, at: Ts, span: Duration) {
         self.commands.cmd("ZADD").arg(&key).arg("GT").arg(seconds(at)).arg(member);
-        self.keys.insert(key, (span, false));
+        self.keys.insert(key, (span, None));
     }
 }
 
-/// The sorted set that knows when members came: the one beside a set, or the key itself.
-fn times(key: &str, beside: bool) -> String {
-    if beside { format!("{key}:at") } else { key.to_owned() }
+fn read<T: redis::FromRedisValue>(answer: redis::Value) -> Option<T> {
+    redis::from_redis_value(answer).ok()
 }
 
 #[async_trait]
 impl Sink for Canonical {
+    async fn resume(&mut self, state: &serde_json::Value) -> Result<(), SinkError> {
+        self.layout = serde_json::from_value(state.clone()).unwrap_or_default();
+        Ok(())
+    }
+
     async fn deliver(&mut self, batch: &[Item]) -> Result<Taken, SinkError> {
+        if self.layout == Layout::BesideSets {
+            self.move_times().await?;
+            self.layout = Layout::Apart;
+        }
         let is_gone = |item: &Item| item.event.kind == EventKind::ArticleWithdrawn;
         // What came back after it was taken down is not taken out again.
         for part in batch.chunk_by(|one, next| !is_gone(one) || is_gone(next)) {
             self.write(part).await?;
         }
-        Ok(Taken::default())
+        Ok(Taken { state: json!(self.layout), ..Taken::default() })
     }
 
     async fn check(&mut self) -> Result<String, SinkError> {

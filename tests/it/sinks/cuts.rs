@@ -106,6 +106,102 @@ async fn a_stream_is_whole_wherever_an_answer_is_cut() {
     assert!(places > 100, "{places}");
 }
 
+/// The events of the stream, in its order, whatever else is there.
+async fn events(redis: &mut MultiplexedConnection) -> Vec<i64> {
+    let entries: Vec<(String, Vec<String>)> =
+        redis::cmd("XRANGE").arg(KEY).arg("-").arg("+").query_async(redis).await.unwrap();
+    let data = entries.into_iter().filter_map(|(_, fields)| {
+        fields.chunks_exact(2).find(|pair| pair[0] == "data").map(|pair| pair[1].clone())
+    });
+    let event =
+        |data: String| serde_json::from_str::<Value>(&data).unwrap()["event"]["seq"].as_i64();
+    data.map(|data| event(data).unwrap()).collect()
+}
+
+/// Something that is not ours, with this id.
+async fn append_foreign(redis: &mut MultiplexedConnection, id: &str) {
+    let mut command = redis::cmd("XADD");
+    let _: String = command.arg(&[KEY, id, "x", "1"][..]).query_async(redis).await.unwrap();
+}
+
+/// A larger id of somebody else proves nothing about our events.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_with_other_writers_has_every_event_once() {
+    let Some((_server, mut redis, url)) = redis_server().await else { return };
+    let gate = Gate::to(&url).await;
+    let batch: Vec<Item> = (2..=4).map(|seq| item(seq, "x")).collect();
+    for cut in [Mode::Cut, Mode::CutAnswer] {
+        for (id, place) in ["3-0", "10-0", "*"].into_iter().flat_map(|id| {
+            (0..if id == "*" { 1_000 } else { 500 }).step_by(41).map(move |place| (id, place))
+        }) {
+            let state = begun(&url).await;
+            gate.set(cut(place));
+            let mut first = sink(&gate.url);
+            first.resume(&state).await.unwrap();
+            let first_try = tokio::time::timeout(LIMIT, first.deliver(&batch)).await.unwrap();
+            let is_there = events(&mut redis).await.len() > 1;
+            // The batch went through or did not, and then somebody else appends.
+            append_foreign(&mut redis, if is_there && id == "3-0" { "5-0" } else { id }).await;
+            gate.set(Mode::Open);
+            let state = deliver_again(&gate.url, &state, &batch).await;
+            assert_eq!(events(&mut redis).await, [1, 2, 3, 4], "{id} {place} {first_try:?}");
+            append_foreign(&mut redis, "*").await;
+            let mut next = sink(&url);
+            next.resume(&state).await.unwrap();
+            next.deliver(&[item(5, "x")]).await.unwrap();
+            next.deliver(&[item(6, "x")]).await.unwrap();
+            assert_eq!(events(&mut redis).await, [1, 2, 3, 4, 5, 6], "{id} {place}");
+            let kept: Vec<String> = redis::cmd("HKEYS")
+                .arg(format!("{KEY}:delivered:{{{KEY}}}"))
+                .query_async(&mut redis)
+                .await
+                .unwrap();
+            assert!(kept.len() <= 2, "records of earlier batches go: {kept:?}");
+            let _: () = redis.del(KEY).await.unwrap();
+        }
+    }
+}
+
+/// Two installations whose logs have other events in the same places.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_installations_may_write_to_one_stream() {
+    let Some((_server, mut redis, url)) = redis_server().await else { return };
+    let other = |seq: i64| {
+        let mut item = item(seq, "x");
+        item.event.subject = format!("other {seq}");
+        item
+    };
+    let (mut one, mut two) = (sink(&url), sink(&url));
+    let mut states = [Value::Null, Value::Null];
+    for (at, from) in (1..=20).step_by(5).enumerate() {
+        let batches: [Vec<Item>; 2] = [
+            (from..from + 5).map(|seq| item(seq, "x")).collect(),
+            (from..from + 5).map(other).collect(),
+        ];
+        let mut again = Vec::new();
+        for (number, writer) in [&mut one, &mut two].into_iter().enumerate() {
+            writer.resume(&states[number]).await.unwrap();
+            let state = writer.deliver(&batches[number]).await.unwrap().state;
+            // Now and then the cursor is not saved, and the batch comes again after that of the other.
+            let is_saved = (at + number) % 2 == 0;
+            if is_saved {
+                states[number] = state;
+            } else {
+                again.push(number);
+            }
+        }
+        for number in again {
+            let writer = [&mut one, &mut two].into_iter().nth(number).unwrap();
+            writer.resume(&states[number]).await.unwrap();
+            states[number] = writer.deliver(&batches[number]).await.unwrap().state;
+        }
+    }
+    let mut seqs = events(&mut redis).await;
+    seqs.sort_unstable();
+    let expected: Vec<i64> = (1..=20).flat_map(|seq| [seq, seq]).collect();
+    assert_eq!(seqs, expected);
+}
+
 /// How long the first command of these bytes is, when it is there as a whole.
 fn command_length(bytes: &[u8]) -> Option<usize> {
     // The number behind a type's sign, and where the next line begins.

@@ -79,7 +79,20 @@ async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
         let (url, prefix) = (url.clone().into(), prefix.clone());
         Configured::new(Target::Redis { url, root_cert: PathBuf::new(), prefix, timeout })
     };
+    // What a version before this one left: a set with its times beside it. A category may be called like that.
+    let left = format!("{prefix}category_links:left");
+    let _: () = redis.sadd(&left, "https://left.example/").await.unwrap();
+    let _: () = redis.zadd(format!("{left}:at"), "https://left.example/", 7).await.unwrap();
+    let named_alike = format!("{prefix}articles_by_category:news:at");
+    let _: () = redis.sadd(&named_alike, "one").await.unwrap();
     drain(&world, "redis", target()).await;
+    let moved: Option<f64> = redis
+        .zscore(format!("{prefix}times:category_links:left"), "https://left.example/")
+        .await
+        .unwrap();
+    assert_eq!(moved, Some(7.0));
+    assert!(!redis.exists::<_, bool>(format!("{left}:at")).await.unwrap());
+    assert!(redis.sismember::<_, _, bool>(&named_alike, "one").await.unwrap());
     let articles = world.store.totals().await.unwrap().articles as usize;
     let index: BTreeMap<String, f64> = redis
         .zrange_withscores::<_, Vec<(String, f64)>>(
@@ -128,7 +141,7 @@ async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
     assert!(!gone);
     let keys: Vec<String> = redis.keys(format!("{prefix}*")).await.unwrap();
     for key in keys.iter().filter(|key| key.contains("articles_by") || key.contains("links:")) {
-        let (uids, urls): (Option<f64>, Option<f64>) = if key.ends_with(":at") {
+        let (uids, urls): (Option<f64>, Option<f64>) = if key.contains("times:") {
             (redis.zscore(key, uid).await.unwrap(), redis.zscore(key, &url).await.unwrap())
         } else {
             let has = async |mut redis: redis::aio::MultiplexedConnection, member: &str| {
@@ -146,7 +159,8 @@ async fn redis_has_the_seeds_keys_and_members_go_when_they_are_due() {
     assert_eq!(again, articles);
     // Old members go as soon as something comes to the same key.
     let _: () = redis.sadd(&old, "https://old.example/").await.unwrap();
-    let _: () = redis.zadd(format!("{old}:at"), "https://old.example/", 1).await.unwrap();
+    let times = format!("{prefix}times:category_links:{category}");
+    let _: () = redis.zadd(times, "https://old.example/", 1).await.unwrap();
     world.store.wish("redis", SinkWish::Replay(Start::Beginning)).await.unwrap();
     drain(&world, "redis", target()).await;
     let there: bool = redis.sismember(&old, "https://old.example/").await.unwrap();
