@@ -25,6 +25,7 @@ mod large_responses;
 mod limits;
 mod listing;
 mod local;
+mod local_user;
 mod login;
 mod logins;
 mod memo;
@@ -136,6 +137,8 @@ struct Inner {
     memo: stats::Memos,
     looked: frontier::Looked,
     disks: readiness::Disks,
+    /// Turns of the hosts that searches for feeds make requests to.
+    looks: Arc<app::discover::Looks>,
     /// What is worked out while nobody waits for it.
     workers: memo::Workers,
 }
@@ -202,6 +205,7 @@ pub async fn listen(
         memo: stats::Memos::default(),
         looked: frontier::Looked::default(),
         disks: readiness::Disks::default(),
+        looks: Arc::default(),
         workers: memo::Workers::default(),
     }));
     Ok(Listening { api, listener, socket })

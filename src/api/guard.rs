@@ -17,6 +17,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 
+use super::local::NotLocal;
+use super::local_user::LocalUser;
 use super::login::Login;
 use super::problem::Problem;
 use super::socket::SocketPeer;
@@ -296,18 +298,16 @@ async fn let_in(api: &Api, visitor: &Visitor, mut request: Request, next: Next) 
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     };
-    // What a limit turned away changed nothing and is counted: a flood must not fill the audit log.
-    if !looks && !response.headers().contains_key(header::RETRY_AFTER) {
+    let status = response.status();
+    if !looks && !status.is_client_error() {
         // Whoever changed something wants to see it.
         api.looked.forget();
-        let done = AuditRow {
-            id: 0,
-            at: api.clock.now(),
-            who: who.name,
-            method: method.to_string(),
-            path: target.replace('\0', ""),
-            status: response.status().as_u16(),
-        };
+    }
+    // What changed nothing must not fill the audit log: a few of those are written down, and none that a limit
+    // turned away.
+    let is_limited = response.headers().contains_key(header::RETRY_AFTER);
+    if !looks && (status.is_success() || (!is_limited && api.logins.may_note(Instant::now()))) {
+        let done = AuditRow::new(api.clock.now(), who.name, &method, &target, status.as_u16());
         if let Err(error) = gate::note(&*api.store, &done).await {
             tracing::warn!(%error, ?done, "a change could not be written down");
         }
@@ -330,12 +330,16 @@ fn without_token(guard: &Guard, request: &Request) -> Result<Who, String> {
         "send `Authorization: Bearer TOKEN`; `feedmill token create NAME --scope read` makes one";
     let socket = request.extensions().get::<SocketPeer>();
     let own = socket.is_none().then_some(guard.address);
+    let user = request.extensions().get::<LocalUser>();
     let (name, scope) = match socket {
         Some(SocketPeer { is_trusted: true }) => ("unix socket", Scope::Admin),
         None if guard.open => ("local", Scope::Write),
         Some(_) | None => return Err(TOKEN.to_owned()),
     };
-    match local::check(request.version(), request.headers(), own) {
+    let checked = local::check(request.version(), request.headers(), own).and_then(|()| {
+        if user.is_none_or(LocalUser::is_trusted) { Ok(()) } else { Err(NotLocal::User) }
+    });
+    match checked {
         Ok(()) => Ok(Who { name: name.to_owned(), scope, open: true }),
         Err(why) => Err(format!("this request is not local, because {why}: {TOKEN}")),
     }

@@ -24,14 +24,17 @@ const PART: usize = 64 << 10;
 /// Makes room for a response, or refuses the request.
 pub(super) async fn limit(request: Request, next: Next) -> Response {
     let scope = request.extensions().get::<Arc<RequestScope>>().cloned();
-    // What changes something is small, and may take long. Health checks never wait.
-    let is_counted = request.method() == Method::GET && !is_check(request.uri().path());
-    let Some(scope) = scope.filter(|_| is_counted) else {
+    // Health checks never wait.
+    let Some(scope) = scope.filter(|_| !is_check(request.uri().path())) else {
         return next.run(request).await;
     };
-    let making = match scope.limits.making().await {
-        Ok(making) => making,
-        Err(problem) => return problem.into_response(),
+    // What changes something may take long, and does not wait for those who read.
+    let making = match request.method() == Method::GET {
+        true => match scope.limits.making().await {
+            Ok(making) => Some(making),
+            Err(problem) => return problem.into_response(),
+        },
+        false => None,
     };
     let response = next.run(request).await;
     let (mut head, body) = response.into_parts();

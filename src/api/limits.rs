@@ -32,6 +32,8 @@ const RESPONSE_MEMORY_KIB: usize = 48 << 10;
 const MAKING: usize = 8;
 /// How long a GET request waits for its turn.
 const MAKING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Searches for feeds at a time.
+const SEARCHES: usize = 2;
 /// The most health checks at a time.
 const MAX_HEALTH: usize = 64;
 
@@ -137,6 +139,8 @@ pub(super) struct ApiLimits {
     memory: Arc<Semaphore>,
     making: Arc<Semaphore>,
     response_memory: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
+    trials: Arc<Semaphore>,
     pub(super) max_body: usize,
     pub(super) max_upload: usize,
     metrics: Arc<crate::app::Progress>,
@@ -163,6 +167,8 @@ impl ApiLimits {
             memory: Arc::new(Semaphore::new(BODY_MEMORY_KIB)),
             making: Arc::new(Semaphore::new(MAKING)),
             response_memory: Arc::new(Semaphore::new(RESPONSE_MEMORY_KIB)),
+            searches: Arc::new(Semaphore::new(SEARCHES)),
+            trials: Arc::new(Semaphore::new(1)),
             max_body: config.max_body.as_len(),
             max_upload: config.max_upload.as_len(),
             metrics,
@@ -233,12 +239,32 @@ impl ApiLimits {
 
     /// The turn of a response to be made, within a while: a database that hangs holds the turns of others.
     pub(super) async fn making(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let turn = Arc::clone(&self.making).acquire_owned();
-        match tokio::time::timeout(MAKING_TIMEOUT, turn).await {
+        let detail = "too many requests are answered at the same time";
+        self.turn(&self.making, "responses", detail).await
+    }
+
+    /// The turn of a search for feeds, which makes requests to publishers and reads what they answer.
+    pub(super) async fn search(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let detail = "other searches for feeds are under way";
+        self.turn(&self.searches, "searches", detail).await
+    }
+
+    /// The turn of a trial of selectors, which reads pages of the archive.
+    pub(super) async fn trial(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        self.turn(&self.trials, "trials", "other selectors are being tried").await
+    }
+
+    async fn turn(
+        &self,
+        turns: &Arc<Semaphore>,
+        limit: &'static str,
+        detail: &str,
+    ) -> Result<OwnedSemaphorePermit, Problem> {
+        match tokio::time::timeout(MAKING_TIMEOUT, Arc::clone(turns).acquire_owned()).await {
             Ok(Ok(turn)) => Ok(turn),
             _ => {
-                self.refused("responses");
-                Err(busy("busy", "too many requests are answered at the same time", 5))
+                self.refused(limit);
+                Err(busy("busy", detail, 5))
             }
         }
     }

@@ -3,9 +3,10 @@
 //! A reverse proxy on this machine connects from loopback like any local program does. Everybody whom
 //! it serves would be taken for a local user, so whatever shows a proxy makes a request not local: it
 //! needs a token then. nginx sends HTTP/1.0 and its upstream's name as `Host` unless it is configured
-//! otherwise; other proxies pass the client's `Host` on or add headers. A proxy that speaks HTTP/1.1,
-//! adds nothing and rewrites `Host` cannot be told from a local program, which is why local requests
-//! are never administrators and `api.open_on_loopback = false` belongs behind every proxy.
+//! otherwise, and since 1.29.7 HTTP/1.1; other proxies pass the client's `Host` on or add headers. A proxy that
+//! speaks HTTP/1.1, adds nothing and rewrites `Host` is told by its account (`local_user`). One that runs under our
+//! own account or as root cannot be told from a local program, which is why local requests are never
+//! administrators and `api.open_on_loopback = false` belongs behind every proxy.
 
 use std::net::SocketAddr;
 
@@ -67,6 +68,9 @@ pub(super) enum NotLocal {
     /// A header that only proxies add.
     #[error("it came through a proxy (header `{0}`)")]
     Header(String),
+    /// Another account of this machine, such as that of a proxy.
+    #[error("it comes from another user account of this machine")]
+    User,
     /// A name by which nobody on this machine calls us.
     #[error("its Host is not this server's address")]
     Host,

@@ -5,6 +5,7 @@
 //! who belong there.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -55,17 +56,41 @@ impl Failures {
     }
 }
 
+/// Where a request came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Caller {
+    Address(IpAddr),
+    /// The Unix socket, which has no addresses.
+    UnixSocket,
+}
+
+impl Caller {
+    fn of(request: &Request) -> Self {
+        let peer = request.extensions().get::<Peer>();
+        peer.map_or(Self::UnixSocket, |Peer(peer)| Self::Address(network(peer.ip())))
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::UnixSocket => f.write_str("unix socket"),
+        }
+    }
+}
+
 /// What is known of failed and accepted logins.
 #[derive(Debug, Default)]
 pub(super) struct Logins {
-    failures: Mutex<HashMap<IpAddr, Failures>>,
+    failures: Mutex<HashMap<Caller, Failures>>,
     /// What may be told at once, and since when.
     notes: Mutex<Option<(f64, Instant)>>,
 }
 
 impl Logins {
     /// How many seconds this address has to wait before it may send another wrong token.
-    fn wait(&self, address: IpAddr, now: Instant) -> Option<u64> {
+    fn wait(&self, address: Caller, now: Instant) -> Option<u64> {
         let failures =
             *self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(&address)?;
         let until = failures.last + delay(failures.count)?;
@@ -74,7 +99,7 @@ impl Logins {
     }
 
     /// Counts a failure; how many the address has.
-    fn fail(&self, address: IpAddr, now: Instant) -> u32 {
+    fn fail(&self, address: Caller, now: Instant) -> u32 {
         let mut all = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_ADDRESSES && !all.contains_key(&address) {
             all.retain(|_, it| !it.is_forgotten(now));
@@ -93,8 +118,8 @@ impl Logins {
         own.count
     }
 
-    /// Whether something may be told now.
-    fn may_note(&self, now: Instant) -> bool {
+    /// Whether a refusal may be told now.
+    pub(super) fn may_note(&self, now: Instant) -> bool {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let (left, since) = notes.unwrap_or((NOTES_AT_ONCE, now));
         let grown = now.duration_since(since).as_secs_f64() / NOTE_INTERVAL.as_secs_f64();
@@ -108,14 +133,11 @@ fn count(api: &Api, reason: &'static str) {
     api.progress.metrics.api_refused_logins.get_or_create(&[("reason", reason)]).inc();
 }
 
-fn address_of(request: &Request) -> Option<IpAddr> {
-    request.extensions().get::<Peer>().map(|Peer(peer)| network(peer.ip()))
-}
-
 /// Refuses a request with a wrong token whose address has to wait before it sends another one.
 pub(super) fn check(api: &Api, request: &Request) -> Result<(), Problem> {
-    let address = address_of(request).filter(|_| bearer(request.headers()).is_some());
-    let wait = address.and_then(|address| api.logins.wait(address, Instant::now()));
+    let caller = Caller::of(request);
+    let may_wait = caller != Caller::UnixSocket && bearer(request.headers()).is_some();
+    let wait = if may_wait { api.logins.wait(caller, Instant::now()) } else { None };
     let Some(seconds) = wait else { return Ok(()) };
     count(api, "throttled");
     let detail = format!("too many wrong tokens from this address: try again in {seconds} s");
@@ -135,17 +157,17 @@ pub(super) fn refused(api: &Api, request: &Request, problem: &Problem) -> Option
         return None;
     }
     count(api, "unknown_token");
-    let address = address_of(request).unwrap_or(IpAddr::from([0, 0, 0, 0]));
+    let address = Caller::of(request);
     let now = Instant::now();
     let failures = api.logins.fail(address, now);
     if !is_told(failures) || !api.logins.may_note(now) {
         return None;
     }
-    let (method, path) = (request.method().to_string(), request.uri().path());
-    tracing::warn!(%address, failures, %method, path, "refused login");
-    let path = path.replace('\0', "").chars().take(500).collect();
     let who = format!("refused login from {address} ({failures} in a row)");
-    Some(AuditRow { id: 0, at: api.clock.now(), who, method, path, status })
+    let (method, path) = (request.method(), request.uri().path());
+    let row = AuditRow::new(api.clock.now(), who, method, path, status);
+    tracing::warn!(%address, failures, method = row.method, path = row.path, "refused login");
+    Some(row)
 }
 
 /// Writes a refused login to the audit log, and answers.
@@ -162,8 +184,18 @@ pub(super) async fn answer(api: &Api, row: Option<AuditRow>, problem: Problem) -
 mod tests {
     use super::*;
 
-    fn address(last: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, last])
+    fn address(last: u8) -> Caller {
+        Caller::Address(IpAddr::from([192, 0, 2, last]))
+    }
+
+    #[test]
+    fn the_unix_socket_is_called_what_it_is() {
+        let request = Request::default();
+        assert_eq!(Caller::of(&request).to_string(), "unix socket");
+        let mut request = Request::default();
+        request.extensions_mut().insert(Peer(([192, 0, 2, 7], 4_711).into()));
+        assert_eq!(Caller::of(&request), address(7));
+        assert_eq!(Caller::of(&request).to_string(), "192.0.2.7");
     }
 
     #[test]
@@ -190,7 +222,7 @@ mod tests {
             logins.fail(address(1), now + Duration::from_millis(n.into()));
         }
         for n in 0..25_000_u32 {
-            logins.fail(IpAddr::from(n.to_be_bytes()), now);
+            logins.fail(Caller::Address(IpAddr::from(n.to_be_bytes())), now);
         }
         assert!(logins.failures.lock().unwrap().len() <= MAX_ADDRESSES);
         assert!(logins.wait(address(1), now).is_some(), "the worst is still known");

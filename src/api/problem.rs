@@ -166,6 +166,7 @@ impl From<SpecError> for Problem {
             SpecError::Pattern { .. } | SpecError::Patterns(_) => "article_url_patterns".to_owned(),
             SpecError::UnknownField(name) => name.clone(),
             SpecError::TooMany { what, .. } => (*what).to_owned(),
+            SpecError::TooLarge(_) => "body".to_owned(),
             SpecError::Access { .. } | SpecError::Proxy(_) => "access".to_owned(),
             SpecError::AdminOnly(why) => {
                 let status = StatusCode::FORBIDDEN;

@@ -28,6 +28,7 @@ use super::guard::Peer;
 use super::health::is_check;
 use super::impatient::Impatient;
 use super::limits::{ApiLimits, Client, RequestScope};
+use super::local_user::LocalUser;
 
 /// The head of a request has to arrive within this time, also on a connection that is kept.
 const HEAD: Duration = Duration::from_secs(10);
@@ -71,6 +72,9 @@ pub(super) async fn serve(listener: TcpListener, router: Router, api: &Api) {
                 };
                 let mut about = Extensions::new();
                 about.insert(Peer(peer));
+                if let Ok(own) = stream.local_addr() {
+                    about.insert(LocalUser::new(peer, own));
+                }
                 let served = Served::new(router.clone(), api, Client::at(peer.ip()), about);
                 connections.spawn(connection(stream, admitted, served, stop.clone()));
             }

@@ -22,8 +22,8 @@ pub struct Api {
     /// A `WebSub` hub that the feeds of what was gathered name, for those who want to be told. It has to
     /// look at these feeds by itself. Empty for none.
     pub hub: String,
-    /// Whether programs on this machine may read and do everyday writing without a token, while it
-    /// listens on loopback. What needs `admin`, and what comes through a proxy, always needs a token.
+    /// Whether programs of the account that Feedmill runs as, and of root, may read and do everyday writing
+    /// without a token, while it listens on loopback. What needs `admin`, and what comes through a proxy, always needs a token.
     /// Behind a reverse proxy set it to false.
     pub open_on_loopback: bool,
     /// A Unix socket for tools on this machine, such as `/run/feedmill/api.sock`. Programs of the account

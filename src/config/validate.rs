@@ -70,6 +70,10 @@ pub fn check_proxy(proxy: &SecretUrl) -> Result<(), &'static str> {
     if usable { Ok(()) } else { Err(ADVICE) }
 }
 
+fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
 #[derive(Default)]
 struct Found(Vec<Problem>);
 
@@ -77,7 +81,8 @@ impl Found {
     fn api(&mut self, api: &Api) {
         let is_web = |text: &str| {
             Url::parse(text).is_ok_and(|url| {
-                matches!(url.scheme(), "http" | "https") && url.has_host() && url.query().is_none()
+                let is_plain = url.query().is_none() && !has_credentials(&url);
+                matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain
             })
         };
         for (key, url) in [("api.public_url", &api.public_url), ("api.hub", &api.hub)] {
@@ -143,6 +148,12 @@ impl Found {
         let mail = contact
             .split_once('@')
             .is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
+        if page && Url::parse(contact).is_ok_and(|url| has_credentials(&url)) {
+            self.refuse(
+                "fetch.contact",
+                "has a name or a password, which every publisher would see",
+            );
+        }
         if contact.is_ascii() && !(contact.is_empty() || page || mail) {
             self.refuse(
                 "fetch.contact",
@@ -287,6 +298,14 @@ impl Found {
         if !archive.url.is_empty() && bucket.split('/').next().is_none_or(str::is_empty) {
             self.refuse("archive.url", "names no bucket: write s3://BUCKET/PREFIX, or nothing");
         }
+        // These are shown as they are.
+        for (key, url) in [("archive.url", &archive.url), ("archive.endpoint", &archive.endpoint)] {
+            let is_secret = |url: Url| has_credentials(&url) || url.query().is_some();
+            if Url::parse(url).is_ok_and(is_secret) {
+                let message = "has a name, a password or a query: use `archive.access_key` and `archive.secret_key`";
+                self.refuse(key, message);
+            }
+        }
         if archive.access_key.is_empty() != archive.secret_key.expose().is_empty() {
             let message = "goes with `archive.secret_key`: set both, or neither";
             self.refuse("archive.access_key", message);
@@ -400,7 +419,7 @@ mod tests {
 
     #[test]
     fn each_rule_refuses_and_says_what_to_do() {
-        let cases: [Case; 33] = [
+        let cases: [Case; 38] = [
             (|c| c.data_dir = "".into(), "data_dir", "name a directory"),
             (|c| c.fetch.workers = 0, "fetch.workers", "is 0: choose 1 to 1000"),
             (|c| c.fetch.workers = 1001, "fetch.workers", "is 1001: choose 1 to 1000"),
@@ -436,6 +455,19 @@ mod tests {
             (|c| c.archive.segment_size = Size::bytes(1), "archive.segment_size", "choose 1MB to"),
             (|c| c.archive.url = "/mnt/archive".into(), "archive.url", "write s3://BUCKET"),
             (|c| c.archive.url = "s3:///news".into(), "archive.url", "names no bucket"),
+            (|c| c.archive.url = "s3://a:b@news".into(), "archive.url", "access_key"),
+            (
+                |c| c.archive.endpoint = "http://a:b@s3.test".into(),
+                "archive.endpoint",
+                "secret_key",
+            ),
+            (
+                |c| c.archive.endpoint = "http://s3.test/?token=1".into(),
+                "archive.endpoint",
+                "query",
+            ),
+            (|c| c.api.public_url = "https://a:b@n.test".into(), "api.public_url", "must be"),
+            (|c| c.fetch.contact = "https://a:b@n.test/".into(), "fetch.contact", "password"),
             (|c| c.archive.access_key = "me".into(), "archive.access_key", "set both"),
             (
                 |c| drop(c.sinks.insert("two".into(), Sink::new(Target::ndjson("")))),

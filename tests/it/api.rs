@@ -10,6 +10,7 @@ mod paging;
 mod reader;
 mod resources;
 mod scopes;
+mod searching;
 mod takedowns;
 
 use std::net::SocketAddr;

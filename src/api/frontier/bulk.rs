@@ -22,6 +22,8 @@ use crate::api::Api;
 use crate::api::asked::{Asked, Nothing, check_json, off_runtime, parse};
 use crate::api::body::receive_upload;
 use crate::api::problem::Problem;
+use crate::app::submit::submit;
+use crate::fetch::Guard;
 use crate::model::{Kind, NewTask, Origin};
 
 /// Addresses that go to the store at once.
@@ -136,7 +138,8 @@ pub(in crate::api) async fn bulk(
     let (sender, mut batches) = mpsc::channel(BATCHES);
     let reading = off_runtime(move || send(&body, form, &common, &sender));
     let submitting = async {
-        let mut sum = Sum::default();
+        let guard = Guard::new(&api.config.fetch);
+        let mut sum = Sum { guard, report: BulkReport::default(), before: 0 };
         while let Some(batch) = batches.recv().await {
             sum.submit(&api, batch, &named).await?;
         }
@@ -150,8 +153,8 @@ pub(in crate::api) async fn bulk(
 }
 
 /// What became of the batches so far.
-#[derive(Default)]
 struct Sum {
+    guard: Guard,
     report: BulkReport,
     before: usize,
 }
@@ -166,7 +169,7 @@ impl Sum {
         let count = batch.len();
         let tasks = batch.into_iter().map(|one| one.task(named));
         let tasks = tasks.collect::<Result<Vec<NewTask>, _>>()?;
-        let report = api.store.submit(tasks).await?;
+        let report = submit(&*api.store, &self.guard, tasks).await?;
         let sum = &mut self.report;
         sum.new += report.new;
         sum.known += report.known;

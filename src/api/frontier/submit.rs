@@ -12,6 +12,8 @@ use utoipa::ToSchema;
 use crate::api::Api;
 use crate::api::asked::{Asked, Body, Nothing};
 use crate::api::problem::Problem;
+use crate::app::submit;
+use crate::fetch::Guard;
 use crate::frontier::{SubmitReport, TaskFilter, admit};
 use crate::model::{Kind, NewTask, Origin, Source, SourceId};
 use crate::store::SourceError;
@@ -115,7 +117,9 @@ pub(in crate::api) async fn submit(
         Problem::unusable(code, reason.to_owned()).about("url", reason.to_owned())
     };
     let known = admit(&task, store_rules(&api)).map_err(|it| refused(it.code, &it.reason))?;
-    let SubmitReport { new, raised, rejected, .. } = api.store.submit(vec![task]).await?;
+    let guard = Guard::new(&api.config.fetch);
+    let SubmitReport { new, raised, rejected, .. } =
+        submit::submit(&*api.store, &guard, vec![task]).await?;
     if let Some(it) = rejected.first() {
         return Err(refused(it.code, &it.reason));
     }

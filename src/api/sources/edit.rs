@@ -1,5 +1,7 @@
 //! What changes sources: the same functions as the command line's.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -318,16 +320,26 @@ pub(in crate::api) async fn test(
     }
     let max_decoded = api.config.fetch.max_decoded.as_len();
     let shelf = Shelf { store: &*api.store, archive: &api.archive, max_decoded };
-    let pages = shelf.last_pages(&source, wanted).await?;
-    let worked = tokio::task::spawn_blocking(move || {
-        let mut changes = Changes::default();
-        let pages: Vec<Compared> =
-            pages.iter().map(|page| compare(page, &before, &after, &mut changes)).collect();
-        (pages, serde_json::to_value(&changes.fields).unwrap_or_default())
-    });
-    let (pages, fields) = worked.await.map_err(|error| {
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
-    })?;
+    let _turn = api.limits.trial().await?;
+    let (mut pages, mut changes) = (Vec::new(), Changes::default());
+    for task in shelf.last_tasks(&source, wanted).await? {
+        if pages.len() == wanted {
+            break;
+        }
+        let Some(page) = shelf.kept(&task).await? else { continue };
+        let (before, after) = (before.clone(), after.clone());
+        let worked = tokio::task::spawn_blocking(move || {
+            let compared = compare(&page, &before, &after, &mut changes);
+            (compared, changes)
+        });
+        let (mut compared, so_far) = worked.await.map_err(|error| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", error.to_string())
+        })?;
+        compared.shorten();
+        pages.push(compared);
+        changes = so_far;
+    }
+    let fields = serde_json::to_value(&changes.fields).unwrap_or_default();
     Ok(Json(Tried { pages, fields }))
 }
 
@@ -363,9 +375,11 @@ pub(in crate::api) async fn discover(
     _: Asked<Nothing>,
     Body(asked): Body<LookAt>,
 ) -> Result<Json<Looked>, Problem> {
+    let _turn = api.limits.search().await?;
     let said = vec![("url".to_owned(), Value::from(asked.url.trim()))];
     let spec = specify(&Wanted { said, ..Wanted::default() }, permit(&api))?;
-    let scout = Scout::new(&api.config, &api.clock, Some(std::sync::Arc::clone(&api.store)))?;
+    let (store, looks) = (Arc::clone(&api.store), Arc::clone(&api.looks));
+    let scout = Scout::new(&api.config, &api.clock, Some(store), looks)?;
     let look = scout.look(asked.url.trim(), api.config.discovery.enabled, &spec).await;
     let newest = look.newest.iter().map(|entry| Newest {
         title: entry.title.clone(),

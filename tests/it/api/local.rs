@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -15,6 +16,8 @@ use super::{Answer, Server, new_worlds, token};
 use crate::kill::{ANYWHERE, binary, terminate};
 use crate::support::{World, until};
 
+/// The account that owns nothing.
+const NOBODY: u32 = 65_534;
 const READ: &str = "/api/v1/sources";
 const ADMIN: &str = "/api/v1/audit";
 
@@ -114,8 +117,9 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Nothing when `FEEDMILL_TEST_NGINX` is `off`. `more` are lines beside `proxy_pass`.
-    async fn start(upstream: SocketAddr, more: &str) -> Option<Self> {
+    /// Nothing when `FEEDMILL_TEST_NGINX` is `off`. `more` are lines beside `proxy_pass`; without an `account` it
+    /// runs under our own.
+    async fn start(upstream: SocketAddr, more: &str, account: Option<u32>) -> Option<Self> {
         if std::env::var("FEEDMILL_TEST_NGINX").is_ok_and(|said| said == "off") {
             return None;
         }
@@ -133,7 +137,12 @@ impl Nginx {
              }}"
         );
         std::fs::write(dir.path().join("nginx.conf"), config).unwrap();
-        let child = Command::new("nginx")
+        let mut nginx = Command::new("nginx");
+        if let Some(account) = account {
+            std::os::unix::fs::chown(dir.path(), Some(account), Some(account)).unwrap();
+            nginx.uid(account).gid(account);
+        }
+        let child = nginx
             .args(["-p", &here.to_string(), "-c", &format!("{here}/nginx.conf")])
             .args(["-e", &format!("{here}/error.log")])
             .stdout(Stdio::null())
@@ -161,8 +170,14 @@ async fn behind_nginx_every_stranger_needs_a_token() {
     let (world, _database) = new_worlds(1, 1).await.swap_remove(0);
     let server = Server::start(&world, |_| {}).await;
     let bearer = format!("Bearer {}", token(&world, "reader", Scope::Read, 1).await);
-    for more in ["", "proxy_http_version 1.1; proxy_set_header X-Forwarded-For $remote_addr;"] {
-        let Some(nginx) = Nginx::start(server.address, more).await else { return };
+    let newer = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
+    let telling = "proxy_http_version 1.1; proxy_set_header X-Forwarded-For $remote_addr;";
+    let mut ways = vec![("", None), (telling, None)];
+    // Only root can run a proxy under another account.
+    let is_root = rustix::process::geteuid().is_root();
+    ways.extend(is_root.then_some((newer, Some(NOBODY))));
+    for (more, account) in ways {
+        let Some(nginx) = Nginx::start(server.address, more, account).await else { return };
         let through = Server::at(nginx.address);
         assert_eq!(through.get("/healthz").await.status, 200);
         for path in [READ, ADMIN, "/api/v1/me", "/metrics"] {
@@ -213,6 +228,9 @@ async fn the_unix_socket_needs_no_token_and_no_proxy_may_use_it() {
     ] {
         assert_eq!(ask(version, host, more).await.status, 401, "{version} {host} {more}");
     }
+    let audit = ask("1.1", "localhost", "").await.json();
+    let who = &audit["items"][0]["who"];
+    assert_eq!(who, "refused login from unix socket (1 in a row)", "{audit}");
     assert_eq!(ask("1.1", "news.example", "").await.status, 421);
     server.stop().await;
     assert!(!path.exists(), "it goes with the server");

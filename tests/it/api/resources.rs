@@ -242,16 +242,23 @@ async fn addresses_are_submitted_retried_and_forgotten() {
         let refused =
             server.send("POST", "/api/v1/frontier/submit", &json!({"url": "mailto:x"})).await;
         assert_eq!((refused.status, &refused.json()["errors"][0]["field"]), (422, &json!("url")));
+        let private = json!({"url": "http://169.254.169.254/latest"});
+        let refused = server.send("POST", "/api/v1/frontier/submit", &private).await;
+        assert_eq!((refused.status, &*refused.code()), (422, "refused_address"));
+        assert!(refused.text().contains("is not a public address"), "{}", refused.text());
         let nobody = json!({"url": "https://far.example/b", "source": "nobody"});
         assert_eq!(
             server.send("POST", "/api/v1/frontier/submit", &nobody).await.code(),
             "unknown_source"
         );
 
-        let bulk = json!({"urls": ["https://far.example/b", "https://far.example/a", "x"]});
+        let far = ["https://far.example/b", "https://far.example/a"];
+        let bulk = json!({"urls": [far[0], "http://127.0.0.1/", far[1], "x"]});
         let report = server.send("POST", "/api/v1/frontier/submit/bulk", &bulk).await.json();
         assert_eq!((&report["new"], &report["known"]), (&json!(1), &json!(1)), "{report}");
-        assert_eq!(report["rejected"][0]["at"], 2, "{report}");
+        let rejected = |at: usize| (&report["rejected"][at]["at"], &report["rejected"][at]["code"]);
+        assert_eq!(rejected(0), (&json!(1), &json!("refused_address")), "{report}");
+        assert_eq!(rejected(1), (&json!(3), &json!("url_malformed")), "{report}");
         let lines =
             "\"https://far.example/c\"\n{\"url\":\"https://far.example/d\",\"priority\":9}\n\n";
         let kind = [("content-type", "application/x-ndjson")];
