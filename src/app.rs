@@ -33,6 +33,7 @@ pub mod shelf;
 pub mod sinks;
 pub mod standing;
 mod store_mark;
+pub mod submit;
 pub(crate) mod times;
 pub mod told;
 mod wiring;
@@ -250,12 +251,14 @@ pub async fn run_reloading(
         let (store, clock, stop) = (Arc::clone(&store), clock.clone(), upkeep_stop.clone());
         upkeep.spawn(reload::keep(reload, running, work, store, clock, stop));
     }
-    let log = (config.clone(), Arc::clone(&store), clock.clone(), upkeep_stop.clone());
-    upkeep.spawn(async move { deliver::keep_log(&log.0, log.1, log.2, log.3).await });
+    let log = (Arc::clone(&store), clock.clone(), Arc::clone(&progress), upkeep_stop.clone());
+    let events_age = config.retention.events.duration();
+    upkeep.spawn(deliver::keep_log(events_age, log.0, log.1, log.2, log.3));
     upkeep.spawn(gauges(config, clock, &store, &progress, upkeep_stop.clone()));
     let keeper =
         keep::Keeper::new(config, Arc::clone(&archive), Arc::clone(&store), clock.clone())?;
-    let keeping = keeper.keep(upkeep_stop.clone());
+    progress.clock_trust.start(keeper.last_write()?, clock.now());
+    let keeping = keeper.keep(Arc::clone(&progress), upkeep_stop.clone());
     let keeping = upkeep.spawn(keeping);
     let asking = (tuned.client.clone(), tuned.guard.clone());
     let (server, committing) = serving(config, clock, asking, &store, &archive, &progress);

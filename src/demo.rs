@@ -233,7 +233,7 @@ async fn found_all(store: &dyn Store, published: usize) -> bool {
 
 /// The configuration for following a newsroom.
 pub fn config(options: &Options, newsroom: &Newsroom) -> Result<Config, DemoError> {
-    let lead = format!("*.newsroom.test={}", newsroom.addr());
+    let lead = format!("*.test={}", newsroom.addr());
     let lead = lead.parse().map_err(|error| DemoError::Resolve(format!("{error}")))?;
     let mut config = Config { data_dir: options.dir.clone(), ..Config::default() };
     config.fetch.resolve.push(lead);

@@ -22,6 +22,8 @@ pub use rights::{AdminOnly, check_rights, moves_credentials};
 
 /// The longest name, category or tag.
 pub const MAX_NAME: usize = 100;
+/// Bytes of all that is said about a source. The database keeps it, and every task of the source carries it.
+pub const MAX_SIZE: usize = 256 << 10;
 /// The most channels, tags or patterns of a source.
 const MOST: usize = 1_000;
 
@@ -141,6 +143,10 @@ pub fn check(
         });
     }
     check_access(&spec.access)?;
+    let size = serde_json::to_string(spec).map_or(usize::MAX, |text| text.len());
+    if size > MAX_SIZE {
+        return Err(SpecError::TooLarge(size));
+    }
     check_polling(&Polling {
         interval: spec.poll_interval,
         policy: spec.poll_policy,
@@ -218,7 +224,8 @@ fn address(given: &str) -> Result<Url, SpecError> {
         .map_err(|error| SpecError::Url { url: url::without_credentials(given), error })
 }
 
-fn label(what: &'static str, given: &str) -> Result<(), SpecError> {
+/// Says what is wrong with a name, category or tag.
+pub fn label(what: &'static str, given: &str) -> Result<(), SpecError> {
     let problem = match given.trim().chars().count() {
         0 => "is empty",
         n if n > MAX_NAME => "is too long",

@@ -8,6 +8,7 @@
 mod export;
 mod traces;
 
+use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -15,8 +16,11 @@ use feedmill_formats::terminal;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
+use tracing::field::Field;
 use tracing_subscriber::Layer;
+use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::{Writer as FieldWriter, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -79,12 +83,29 @@ where
     let writer = move || Escaping { to: writer(), color };
     let lines = tracing_subscriber::fmt::layer().with_ansi(color).with_writer(writer);
     match format {
-        Format::Text => lines.with_target(false).with_filter(filter(level)).boxed(),
+        Format::Text => {
+            let lines = lines.fmt_fields(debug_fn(write_field).delimited(" ")).with_target(false);
+            lines.with_filter(filter(level)).boxed()
+        }
         // One object per line, the fields beside the message: what collectors of logs expect.
         Format::Json => {
             let json = lines.json().flatten_event(true).with_current_span(false);
             json.with_span_list(false).with_filter(filter(level)).boxed()
         }
+    }
+}
+
+/// Writes a field in one line, and nothing in it that changes how a terminal shows the line: what publishers
+/// and targets say must not look like a line or a colour of ours.
+fn write_field(writer: &mut FieldWriter<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let value = format!("{value:?}");
+    let value = terminal::escaped_line(&value);
+    match field.name() {
+        "message" => write!(writer, "{value}"),
+        name if writer.has_ansi_escapes() => {
+            write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m{value}")
+        }
+        name => write!(writer, "{name}={value}"),
     }
 }
 
@@ -178,14 +199,30 @@ mod tests {
 
     #[test]
     fn a_line_shows_what_would_change_how_it_is_shown() {
-        let title = "\u{202e}exe.cod\u{1b}[2J\u{9b}";
+        let title = "\u{202e}exe.cod\u{1b}[2J\u{9b}\u{2028}\u{200b}\u{e0041}";
         let text = logged(Format::Json, Level::Info, || tracing::warn!(title, "read"));
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["title"], title, "a program reads what was meant");
         let lines = [text, logged(Format::Text, Level::Info, || tracing::warn!(title, "read"))];
         for line in lines {
-            let bad = |c: char| terminal::is_bidi(c) || (c.is_control() && c != '\n');
-            assert!(!line.contains(bad) && line.contains("202e"), "{line:?}");
+            assert!(!line.contains(terminal::is_unsafe) && line.contains("202e"), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn no_field_makes_a_line_or_a_colour_of_its_own() {
+        let error = "no\n2026-01-01T00:00:00Z ERROR forged\u{1b}[31m";
+        for color in [false, true] {
+            let page = Page::default();
+            let to = page.clone();
+            let layer = lines(Format::Text, Level::Info, color, move || to.clone());
+            tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+                tracing::warn!(%error, place = ?error, error, "a sink is held up: {error}");
+            });
+            let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(text.contains("forged\\u001b[31m"), "{text}");
+            assert!(!text.contains("\u{1b}[31m"), "{text:?}");
         }
     }
 

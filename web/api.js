@@ -1,11 +1,14 @@
 // The only way to the server: its public API, with the token, problems as errors, pages by cursor.
 //
-// A token that is typed in lives in sessionStorage: never in a cookie, an address or a log. That of a
-// login link ends with the run of the server that printed it, and is kept for this browser until then.
+// A stored token lives in sessionStorage, whether it was typed in or came in the address: never in a cookie
+// or a log. That of a login link ends with the run of the server that printed it, and is kept for this
+// browser until then.
 
 const BASE = "/api/v1";
 const KEY = "feedmill.token";
 const LINK = "feedmill.login";
+/** What the token of a login link begins with. */
+const LINK_PREFIX = "fml_";
 
 /** A refusal or failure, as `application/problem+json` tells it, with what to do about it. */
 export class Problem extends Error {
@@ -50,8 +53,9 @@ export const token = {
     if (value) sessionStorage.setItem(KEY, value);
     else sessionStorage.removeItem(KEY);
   },
-  /** Keeps the token of a login link for this browser. */
+  /** Keeps a token that came in the address: that of a login link for this browser, another for this tab. */
   link: (value) => {
+    if (!value.startsWith(LINK_PREFIX)) return token.set(value);
     sessionStorage.removeItem(KEY);
     localStorage.setItem(LINK, value);
   },

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::config::{Config, SecretUrl};
 use crate::db::backup::Unsound;
 use crate::db::transfer::{self, Carried, PgSide, Plan, Progress, Side, SqliteSide, TransferError};
-use crate::db::{Db, DbError, Hold, PgDb};
+use crate::db::{Db, DbError, Hold, PgDb, private};
 use crate::store::{PgStore, SqliteStore};
 
 /// Hears how far it is.
@@ -171,7 +171,7 @@ impl Alone {
             Place::Embedded(path) => {
                 let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
                 if let Some(dir) = dir {
-                    std::fs::create_dir_all(dir).map_err(CarryError::io(dir))?;
+                    private::make_dir(dir).map_err(CarryError::io(dir))?;
                 }
                 match lock_alone(path) {
                     Ok(locks) => Ok(Self::File { path: path.clone(), _locks: locks }),

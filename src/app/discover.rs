@@ -17,6 +17,8 @@ use feedmill_formats::rights::Rights;
 use feedmill_formats::robots::Robots;
 use feedmill_formats::url::{self as web, Url};
 
+use tokio::sync::Semaphore;
+
 use super::{AppError, client, house};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -30,8 +32,8 @@ use crate::model::{
 };
 use crate::store::Store;
 
-/// A look that somebody waits for does not take longer.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Somebody waits at the terminal: a search takes no longer in real time, and neither does waiting for a host.
+const SEARCH_TIMEOUT: Duration = Duration::from_mins(1);
 /// Entries that are shown.
 const SHOWN: usize = 5;
 
@@ -54,6 +56,50 @@ pub struct Look {
     pub requests: HashMap<String, u32>,
 }
 
+impl Look {
+    /// Keeps an answer, as long as all of them take little memory. The engine asks for others again.
+    fn keep(&mut self, answer: Exchange) {
+        let kept: usize = self.answers.iter().map(|answer| answer.body.len()).sum();
+        if kept + answer.body.len() <= MAX_ANSWERS {
+            self.answers.push(answer);
+        }
+    }
+}
+
+/// Bytes of answers that a look hands back at the most.
+const MAX_ANSWERS: usize = 32 << 20;
+/// Hosts whose next free time is remembered before those whose time has come are forgotten.
+const MAX_TURNS: usize = 1_000;
+
+/// When each host may be asked next; whoever asks it holds the lock.
+type Turn = Arc<tokio::sync::Mutex<Option<Ts>>>;
+
+/// What all looks of a process share: each host has one turn, and documents are read one at a time.
+#[derive(Debug)]
+pub struct Looks {
+    reading: Semaphore,
+    turns: Mutex<HashMap<String, Turn>>,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self { reading: Semaphore::new(1), turns: Mutex::default() }
+    }
+}
+
+impl Looks {
+    fn turn(&self, host: &str, now: Ts) -> Turn {
+        let mut turns = locked(&self.turns);
+        if turns.len() >= MAX_TURNS {
+            turns.retain(|_, turn| {
+                let free_at = turn.try_lock().map(|free_at| free_at.unwrap_or_default());
+                Arc::strong_count(turn) > 1 || free_at.is_ok_and(|free_at| free_at > now)
+            });
+        }
+        Arc::clone(turns.entry(host.to_owned()).or_default())
+    }
+}
+
 /// Whoever looks.
 pub struct Scout {
     client: Client,
@@ -63,10 +109,11 @@ pub struct Scout {
     clock: Clock,
     delay: Duration,
     timeout: Duration,
+    /// [`SEARCH_TIMEOUT`] on this clock, which may run faster than requests do.
+    longest_wait: Duration,
     /// What origins say to robots, or why that cannot be had.
     robots: Mutex<HashMap<String, Result<Arc<Robots>, String>>>,
-    /// When each host may be asked next; whoever asks it holds the lock.
-    turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Option<Ts>>>>>,
+    looks: Arc<Looks>,
 }
 
 impl std::fmt::Debug for Scout {
@@ -127,10 +174,13 @@ impl Scout {
         config: &Config,
         clock: &Clock,
         store: Option<Arc<dyn Store>>,
+        looks: Arc<Looks>,
     ) -> Result<Self, AppError> {
         let (client, guard) = client(config, clock)?;
         let mut house = house(config);
-        house.search = Search { time: house.search.time.min(PATIENCE), ..house.search };
+        let longest_wait = clock.stretch(SEARCH_TIMEOUT);
+        let time = clock.stretch(house.search.time.min(SEARCH_TIMEOUT));
+        house.search = Search { time, ..house.search };
         Ok(Self {
             client,
             guard,
@@ -139,8 +189,9 @@ impl Scout {
             clock: clock.clone(),
             delay: config.hosts.delay.duration(),
             timeout: config.fetch.request_timeout.duration(),
+            longest_wait,
             robots: Mutex::default(),
-            turns: Mutex::default(),
+            looks,
         })
     }
 
@@ -155,7 +206,9 @@ impl Scout {
             let rules = self.rules_of(&asked.url);
             let taken = probe::learn(&mut look.search, &asked, seen, &rules, self.clock.now());
             let is_read = spec.reads_pages() && look.search.tried.len() == 1;
-            look.answers.extend(answer.filter(|_| taken.is_some() || is_read));
+            if let Some(answer) = answer.filter(|_| taken.is_some() || is_read) {
+                look.keep(answer);
+            }
             if !around {
                 look.search.left.clear();
             }
@@ -202,6 +255,7 @@ impl Scout {
             let found = examine(&answer, &spec, is_start, at, &house);
             (answer, found)
         };
+        let _reading = self.looks.reading.acquire().await;
         match off_runtime(read).await {
             Ok((answer, Ok(Examined { seen, page, newest }))) => {
                 look.page = page.or(look.page.take());
@@ -219,7 +273,7 @@ impl Scout {
         let cannot = |error: &dyn std::fmt::Display| (error.to_string(), false);
         let mut url = web::parse(&asked.url).map_err(|error| cannot(&error))?;
         for _ in 0..=self.house.max_redirects {
-            self.guard.check_url(&url).map_err(|error| cannot(&error))?;
+            self.check_url(&url).await?;
             let rules = self.rules(&url, whose, look).await?;
             if !rules.allows(&self.house.robots_agent, &web::path_and_query(&url)) {
                 return Err((format!("robots.txt disallows {url}"), true));
@@ -238,6 +292,17 @@ impl Scout {
             }
         }
         Err((format!("{url} is one redirect too many"), true))
+    }
+
+    /// Whether a URL may be requested at all: the guard, and what was taken down.
+    async fn check_url(&self, url: &Url) -> Result<(), (String, bool)> {
+        self.guard.check_url(url).map_err(|error| (error.to_string(), false))?;
+        let Some(store) = &self.store else { return Ok(()) };
+        match store.is_refused(url.as_str()).await {
+            Ok(false) => Ok(()),
+            Ok(true) => Err((format!("{url} was taken down"), true)),
+            Err(error) => Err((error.to_string(), false)),
+        }
     }
 
     fn rules_of(&self, url: &str) -> Arc<Robots> {
@@ -265,7 +330,7 @@ impl Scout {
             let target = answer.headers.text("location");
             let target = target.filter(|_| (300..=399).contains(&answer.status));
             if let Some(target) = target.and_then(|target| web::join(&at, &target).ok()) {
-                self.guard.check_url(&target).map_err(|error| (error.to_string(), false))?;
+                self.check_url(&target).await?;
                 at = target;
                 continue;
             }
@@ -288,7 +353,7 @@ impl Scout {
                 }
                 _ => {}
             }
-            look.answers.push(answer);
+            look.keep(answer);
             break;
         }
         look.rights.and(rules.rights(&self.house.robots_agent, &web::path_and_query(url)));
@@ -300,9 +365,11 @@ impl Scout {
     /// One request in its host's turn: nobody else of us asks the host meanwhile, or within its pause.
     async fn request(&self, url: &Url, kind: Kind, whose: &Source, look: &mut Look) -> Asked {
         let host = web::host(url);
-        let turn = Arc::clone(locked(&self.turns).entry(host.clone()).or_default());
+        let turn = self.looks.turn(&host, self.clock.now());
         let mut free_at = turn.lock().await;
-        if let Some(until) = free_at.filter(|until| until.since(self.clock.now()) > PATIENCE) {
+        if let Some(until) =
+            free_at.filter(|until| until.since(self.clock.now()) > self.longest_wait)
+        {
             return Err((format!("{host} asks to be left alone until {until}"), false));
         }
         self.clock.sleep_until(free_at.unwrap_or_default()).await;
@@ -315,8 +382,7 @@ impl Scout {
         let asks = self.rules_of(url.as_str()).crawl_delay(&self.house.robots_agent);
         let pause = asks.or(whose.spec.rate_limit).unwrap_or(self.delay);
         let now = self.clock.now();
-        let wish =
-            answer.as_ref().ok().and_then(|answer| wished(answer, now, self.house.max_retry_after));
+        let wish = answer.as_ref().ok().and_then(|answer| self.asked_pause(answer, now));
         let next = now.after(pause).max(wish.unwrap_or_default());
         *free_at = Some(next);
         if known {
@@ -337,19 +403,30 @@ impl Scout {
             let Some(state) = found.first() else { return Ok(false) };
             let now = self.clock.now();
             let blocked = state.blocked_until.filter(|until| Some(*until) != own);
-            if let Some(until) = blocked.filter(|until| until.since(now) > PATIENCE) {
+            if let Some(until) = blocked.filter(|until| until.since(now) > self.longest_wait) {
                 return Err((format!("{host} is not to be asked before {until}"), true));
             }
             // Without a time all of its slots are in use.
             let free = state.next_at.unwrap_or_else(|| now.after(self.delay)).max(now);
             if free <= now {
-                self.hold(host, now.after(self.timeout)).await?;
+                self.hold(host, now.after(self.clock.stretch(self.timeout))).await?;
                 return Ok(true);
             }
-            if now.since(began) > PATIENCE {
+            if now.since(began) > self.longest_wait {
                 return Err((format!("{host} is busy"), true));
             }
             self.clock.sleep_until(free).await;
+        }
+    }
+
+    /// Until when a server asks for no more requests: as it says, or for longer than a search waits.
+    fn asked_pause(&self, answer: &Exchange, now: Ts) -> Option<Ts> {
+        let named = retry_after(&answer.headers, now, self.house.max_retry_after);
+        let until = named.map(|pause| pause.until);
+        match answer.status {
+            429 => Some(until.unwrap_or_else(|| now.after(2 * self.longest_wait))),
+            503 => until,
+            _ => None,
         }
     }
 
@@ -360,16 +437,6 @@ impl Scout {
         let (blocked_until, blocked_by) = (Some(until), Some(UNKNOWN_TASK));
         let patch = HostPatch { blocked_until, blocked_by, ..HostPatch::default() };
         store.set_host(&name, patch).await.map_err(|error| (error.to_string(), false))
-    }
-}
-
-/// Until when a server asks to be left alone: as it says, or for longer than anybody waits here.
-fn wished(answer: &Exchange, now: Ts, longest: Duration) -> Option<Ts> {
-    let told = retry_after(&answer.headers, now, longest).map(|pause| pause.until);
-    match answer.status {
-        429 => Some(told.unwrap_or_else(|| now.after(2 * PATIENCE))),
-        503 => told,
-        _ => None,
     }
 }
 

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::submit::submit;
 use super::{AppError, client_behind, edit, key_rules};
 use crate::clock::Clock;
 use crate::config::{Config, Fetch, RedisSet};
@@ -25,6 +26,7 @@ use crate::model::{
     Access, Auth, Kind, Managed, NewSource, NewTask, Origin, Source, SourceChange, SourceId, Ts,
     Validators,
 };
+use crate::sources::label;
 use crate::sources::lists::MAX_ROWS;
 use crate::sources::manager::{Step, steps};
 use crate::store::{SourceError, Store};
@@ -335,7 +337,7 @@ async fn follow_sets(
     store: &dyn Store,
     clock: &Clock,
 ) -> Result<Synced, ListError> {
-    let mut synced = Synced::default();
+    let (mut synced, guard) = (Synced::default(), Guard::new(&config.fetch));
     let limit = config.fetch.read_timeout.duration();
     for set in &config.sources.redis_sets {
         let away = |error: ::redis::RedisError| ListError::Redis(set.name(), error.to_string());
@@ -355,7 +357,7 @@ async fn follow_sets(
                 let urls: Vec<String> = urls.into_iter().filter_map(Result::ok).collect();
                 for batch in urls.chunks(BATCH) {
                     let tasks = batch.iter().map(|url| article(url, &source)).collect();
-                    let report = store.submit(tasks).await?;
+                    let report = submit(store, &guard, tasks).await?;
                     synced.submitted += report.new;
                     for one in report.rejected {
                         left.note(|| format!("`{}`: {}", excerpt(&one.url), one.reason));
@@ -408,6 +410,10 @@ async fn category_source(
         Ok((source, _)) => return Ok(source.enabled().then_some(source)),
         Err(SourceError::Db(error)) => return Err(error.into()),
         Err(_) => {}
+    }
+    if let Err(error) = label("category", category) {
+        synced.left.push(format!("{}: {error}", excerpt(key)));
+        return Ok(None);
     }
     let managed = Managed { by: set.name(), id: key.to_owned(), says: Vec::new() };
     let spec = NewSource {

@@ -116,6 +116,15 @@ pub async fn forget(
         let waits = is_rested && channel.state.next_fetch_at > now;
         due.extend(((cleared || limited) && waits).then_some(channel.task));
     }
+    // Pages whose robots.txt could not be fetched wait for that of their host.
+    let unreachable = TaskFilter {
+        source: Some(source.uuid.clone()),
+        code: Some(Code::RobotsUnreachable),
+        states: vec![State::Pending, State::Failed],
+        limit: MAX_PAGES,
+        ..TaskFilter::default()
+    };
+    hosts.extend(store.list(unreachable.clone()).await?.into_iter().map(|task| task.host));
     for host in hosts {
         store.set_host(&host, HostPatch { forget: true, ..HostPatch::default() }).await?;
     }
@@ -132,6 +141,7 @@ pub async fn forget(
         ..TaskFilter::default()
     };
     store.sweep(Act::Retry, pages, false).await?;
+    store.sweep(Act::Retry, unreachable, false).await?;
     Ok((source, forgotten))
 }
 

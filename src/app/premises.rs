@@ -2,7 +2,6 @@
 //!
 //! Whoever opens a store gets a whole one. Two engines never share a directory or an embedded database.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -107,12 +106,13 @@ pub(super) fn own_time(clock: &Clock) -> Option<OwnTime> {
 }
 
 async fn open_embedded(config: &Config, clock: &Clock) -> Result<SqliteStore, AppError> {
-    let db = open_file(config, clock).await?;
+    let db = open_file(config).await?;
+    store_mark::leave(config, &config.database_path().display().to_string(), clock);
     let adopted = db.read(SqliteFrontier::adopted).await?;
     Ok(SqliteStore::new(db, clock.clone(), as_adopted(adopted, rules(config, clock))))
 }
 
-async fn open_file(config: &Config, clock: &Clock) -> Result<Db, AppError> {
+async fn open_file(config: &Config) -> Result<Db, AppError> {
     rebuild::check_finished(config)?;
     store_mark::check_file(config)?;
     make_dir(&config.data_dir)?;
@@ -120,12 +120,11 @@ async fn open_file(config: &Config, clock: &Clock) -> Result<Db, AppError> {
     let place = path.display().to_string();
     let db = carry::blocking(move || Db::open(&path)).await?;
     whole(db.read(transfer::noted).await?, &place)?;
-    store_mark::leave(config, &place, clock);
     Ok(db)
 }
 
 pub(super) fn make_dir(dir: &Path) -> Result<(), AppError> {
-    fs::create_dir_all(dir)
+    private::make_dir(dir)
         .map_err(|source| AppError::DataDir { dir: dir.display().to_string(), source })
 }
 
@@ -152,8 +151,9 @@ pub(super) async fn take_up(
         None => {
             let (path, ending) = (config.database_path(), ending.clone());
             store_mark::check_pages(&path, move |error| ending.fail(error)).await?;
-            let db = open_file(config, clock).await?;
+            let db = open_file(config).await?;
             locks.extend(EngineLock::take_log(&path)?);
+            store_mark::leave(config, &path.display().to_string(), clock);
             let store = SqliteStore::new(db, clock.clone(), rules(config, clock));
             let freed = store.frontier().free_leases().await?;
             let moved = store.frontier().adopt().await?;

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::catalog::{self, Catalog, EVENTS_STEP};
+use super::catalog::{self, Catalog};
 use super::premises::own_time;
 use super::{AppError, cursor_name, forget, house, key_rules, lock, make_dir, reader, rules};
 use super::{catalog::CatalogSource, store_mark};
@@ -408,11 +408,7 @@ impl Rebuild<'_> {
             }
         }
         forget::go_on(&*self.store).await?;
-        let events = match catalog {
-            Some(catalog) => catalog.events,
-            // How far it came is not known: far beyond what anybody had.
-            None => self.store.log_ends(0).await?.last.saturating_add(1_000 * EVENTS_STEP),
-        };
+        let events = catalog::events_behind(catalog, self.store.log_ends(0).await?.last);
         self.store.restore_ids(RestoredIds { events, ..RestoredIds::default() }).await?;
         if !options.deliver {
             for name in self.config.sinks.keys() {

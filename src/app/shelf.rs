@@ -18,6 +18,9 @@ use crate::store::{FetchFilter, Store};
 
 /// Pages that are looked at for one that is kept, at the most.
 const LOOK_BACK: usize = 10;
+/// Characters of a text that are shown, and items of a list.
+const MAX_SHOWN: usize = 10_000;
+const MAX_SHOWN_ITEMS: usize = 200;
 /// Fields of an article that nobody would compare by eye.
 const LEFT_OUT: [&str; 4] = ["html", "content_hash", "simhash", "confidence"];
 
@@ -56,6 +59,33 @@ pub struct Compared {
     pub fields: Vec<Pair>,
 }
 
+impl Compared {
+    /// Cuts texts that are too long to be compared by eye.
+    pub fn shorten(&mut self) {
+        for Pair { before, after, .. } in &mut self.fields {
+            [before, after].into_iter().for_each(shorten);
+        }
+    }
+}
+
+/// Cuts long texts, wherever they are in a value, and says so.
+fn shorten(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some((at, _)) = text.char_indices().nth(MAX_SHOWN) {
+                text.truncate(at);
+                text.push('…');
+            }
+        }
+        Value::Array(items) => {
+            items.truncate(MAX_SHOWN_ITEMS);
+            items.iter_mut().for_each(shorten);
+        }
+        Value::Object(fields) => fields.values_mut().for_each(shorten),
+        _ => {}
+    }
+}
+
 /// Where pages are taken from.
 pub struct Shelf<'a> {
     /// What is known of them.
@@ -73,8 +103,8 @@ impl std::fmt::Debug for Shelf<'_> {
 }
 
 impl Shelf<'_> {
-    /// The last pages of a source that are kept, so many at the most.
-    pub async fn last_pages(&self, source: &Source, wanted: usize) -> Result<Vec<Page>, DbError> {
+    /// The tasks of a source's last pages, enough to find so many that are kept.
+    pub async fn last_tasks(&self, source: &Source, wanted: usize) -> Result<Vec<Task>, DbError> {
         let filter = TaskFilter {
             kind: Some(Kind::Article),
             source: Some(source.uuid.clone()),
@@ -82,8 +112,13 @@ impl Shelf<'_> {
             limit: wanted * LOOK_BACK,
             ..TaskFilter::default()
         };
+        self.store.list(filter).await
+    }
+
+    /// The last pages of a source that are kept, so many at the most.
+    pub async fn last_pages(&self, source: &Source, wanted: usize) -> Result<Vec<Page>, DbError> {
         let mut found = Vec::new();
-        for task in self.store.list(filter).await? {
+        for task in self.last_tasks(source, wanted).await? {
             if found.len() == wanted {
                 break;
             }

@@ -68,8 +68,13 @@ fn refusal(found: Found, place: &str, evidence: Option<&Evidence>) -> Option<Str
         Evidence::Mark(path) => (format!("{} says that there was one", path.display()), path),
         Evidence::Segments(dir) => (format!("{} holds archived responses", dir.display()), dir),
     };
+    let first = if found == Found::Foreign {
+        "Move it away. Then restore a backup"
+    } else {
+        "Restore a backup"
+    };
     Some(format!(
-        "{what} {place}, but {why}. Restore a backup with `feedmill restore FILE`, or build the \
+        "{what} {place}, but {why}. {first} with `feedmill restore FILE`, or build the \
          database from the archive with `feedmill rebuild`. To start with an empty one, move {} away",
         aside.display()
     ))

@@ -2,7 +2,8 @@
 //!
 //! A record is whole or it is cut off: nothing is ever written behind half of one.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write};
 use std::path::{Path, PathBuf};
@@ -17,8 +18,9 @@ use crate::model::{Exchange, FetchId, Kind, RawRef, Truncation, Ts, new_uuid};
 
 pub(super) const SUFFIX: &str = ".warc.gz";
 
-/// Payloads that are remembered of one segment at the most; later ones are written as they come.
-const REMEMBERED: usize = 100_000;
+/// Payloads that are remembered of one segment at the most, the latest: what is served twice is mostly served
+/// twice soon. They take some 300 bytes each.
+pub(super) const MAX_REMEMBERED: usize = 20_000;
 
 /// A payload that stands in the segment.
 #[derive(Clone, Debug)]
@@ -59,6 +61,8 @@ pub(super) struct Segment {
     pub(super) dirty: bool,
     pub(super) since: Ts,
     payloads: HashMap<Digest, Known>,
+    /// Their digests, oldest first.
+    oldest_first: VecDeque<Digest>,
 }
 
 impl Segment {
@@ -91,6 +95,7 @@ impl Segment {
             dirty: false,
             since: now,
             payloads: HashMap::new(),
+            oldest_first: VecDeque::new(),
         };
         let begun = segment.write(&first).and_then(|()| sync_dir(dir));
         if let Err(error) = begun {
@@ -140,10 +145,14 @@ impl Segment {
 
     /// Remembers a payload that was just written.
     pub(super) fn know(&mut self, digest: Digest, exchange: &Exchange, raw: &RawRef) {
-        if self.payloads.len() < REMEMBERED {
-            let (id, url, date) = (exchange.id, exchange.url.clone(), exchange.began);
-            let place = (raw.offset, raw.length);
-            self.payloads.entry(digest).or_insert(Known { id, url, date, place, digest });
+        let Entry::Vacant(vacant) = self.payloads.entry(digest) else { return };
+        let (id, url, date) = (exchange.id, exchange.url.clone(), exchange.began);
+        vacant.insert(Known { id, url, date, place: (raw.offset, raw.length), digest });
+        self.oldest_first.push_back(digest);
+        if self.oldest_first.len() > MAX_REMEMBERED
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.payloads.remove(&oldest);
         }
     }
 }
@@ -152,6 +161,7 @@ impl Segment {
     /// Forgets a payload, so that nothing refers to it any more.
     pub(super) fn forget(&mut self, offset: u64) {
         self.payloads.retain(|_, known| known.place.0 != offset);
+        self.oldest_first.retain(|digest| self.payloads.contains_key(digest));
     }
 }
 

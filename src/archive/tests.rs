@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use feedmill_formats::warc::{self, RecordType};
+use feedmill_formats::warc::{self, Digest, RecordType};
 
+use super::segment::{MAX_REMEMBERED, Segment};
 use super::*;
 use crate::model::{Headers, Truncation, Ts, new_uuid};
 
@@ -121,6 +122,24 @@ fn a_payload_that_stands_in_the_segment_is_not_written_again() {
     fs::remove_file(dir.path().join(&kept[0].segment)).unwrap();
     assert_eq!(stored(dir.path(), &alone).unwrap().body, pages[0].body);
     assert_eq!(stored(dir.path(), &kept[1]).unwrap_err().code(), "archive_missing");
+}
+
+#[test]
+fn only_the_latest_payloads_are_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut segment = Segment::start(dir.path(), clock().now(), "Feedmill/test", 6).unwrap();
+    let digest = |n: usize| Digest::of(&[n.to_string().as_bytes()]);
+    let page = page(1, 1);
+    let raw = |n: usize| RawRef { segment: String::new(), offset: n as u64, length: 1 };
+    for n in 0..=MAX_REMEMBERED {
+        segment.know(digest(n), &page, &raw(n));
+    }
+    assert!(segment.known(digest(0)).is_none(), "the oldest");
+    assert!(segment.known(digest(1)).is_some());
+    segment.forget(1);
+    segment.know(digest(0), &page, &raw(0));
+    assert!(segment.known(digest(1)).is_none(), "what was forgotten");
+    assert!(segment.known(digest(0)).is_some() && segment.known(digest(2)).is_some());
 }
 
 #[test]

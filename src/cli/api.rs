@@ -19,7 +19,7 @@ pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
             let text = api::openapi();
             let value: Value = serde_json::from_str(&text)
                 .map_err(|error| Failure::failed("json", error.to_string()))?;
-            context.out.emit(&value, |_| text.trim_end().to_owned())
+            context.out.document(&value, &text)
         }
     }
 }

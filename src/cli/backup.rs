@@ -34,7 +34,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 }
 
 fn told(done: &BackedUp) -> String {
-    let file = format!("wrote {} ({})", done.file.display(), text::bytes(done.bytes));
+    let file = format!("wrote {} ({})", text::path(&done.file), text::bytes(done.bytes));
     let Some((dir, kept)) = &done.archive else {
         return format!("{file}; the archive is not in it: --archive keeps its segments too");
     };
@@ -47,5 +47,5 @@ fn told(done: &BackedUp) -> String {
         n => format!(", {} of them from the bucket", text::number(n)),
     };
     let (segments, bytes) = (text::count(kept.segments, "segment"), text::bytes(kept.bytes));
-    format!("{file} and {segments} ({bytes}{fetched}) in {}{missing}", dir.display())
+    format!("{file} and {segments} ({bytes}{fetched}) in {}{missing}", text::path(dir))
 }

@@ -20,5 +20,5 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     clap_complete::generate(args.shell, &mut super::commands(), "feedmill", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     let value = json!({ "shell": args.shell.to_string(), "script": script });
-    context.out.emit(&value, |_| script.clone())
+    context.out.document(&value, &script)
 }

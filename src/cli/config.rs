@@ -51,11 +51,11 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
         }
         Command::Reference => {
             let text = reference();
-            context.out.emit(&json!({ "reference": text }), |_| text.clone())
+            context.out.document(&json!({ "reference": text }), &text)
         }
         Command::Metrics => {
             let metrics = Metrics::default();
-            context.out.emit(&metrics.described(), |_| metrics.document())
+            context.out.document(&metrics.described(), &metrics.document())
         }
         Command::Check { file } => check(file.as_ref(), context),
         Command::Set { key, value } => set(key, value, context).await,

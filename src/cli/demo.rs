@@ -1,5 +1,7 @@
 //! `feedmill demo`: the whole pipeline against a simulated web of publishers, offline.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::{Signals, progress_line, summary};
 use super::{Context, Failure, places, text};
+use crate::clock::Clock;
 use crate::demo::{self, DemoError, Options, Report};
+use crate::model::new_uuid;
 use crate::schedule::human;
 use crate::store::SourceError;
 
@@ -42,9 +46,24 @@ pub(super) struct Args {
     keep: bool,
 }
 
+/// A directory that nobody can have made before, for this user alone: others may write where it is.
+fn new_temporary_dir() -> Result<PathBuf, Failure> {
+    let dir =
+        std::env::temp_dir().join(format!("feedmill-demo-{}", new_uuid(Clock::system().now())));
+    let made = DirBuilder::new().mode(0o700).create(&dir);
+    made.map_err(|error| {
+        let message =
+            format!("cannot make {}: {error}; name a directory with --dir", dir.display());
+        Failure::failed("data_dir", message)
+    })?;
+    Ok(dir)
+}
+
 pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
-    let fallback = || std::env::temp_dir().join(format!("feedmill-demo-{}", std::process::id()));
-    let dir = args.dir.clone().unwrap_or_else(fallback);
+    let dir = match &args.dir {
+        Some(dir) => dir.clone(),
+        None => new_temporary_dir()?,
+    };
     let publish_for = Duration::from_secs(u64::from(args.seconds));
     if places::taken(&dir).is_ok_and(|taken| taken.files > 0) {
         let message = format!("{} is in use: name a new directory with --dir", dir.display());

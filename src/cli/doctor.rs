@@ -158,13 +158,23 @@ fn database(config: &Config) -> Vec<Check> {
     }
     let looked = connect(config, OpenFlags::empty()).and_then(|conn| {
         let verdict: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-        Ok((verdict, migrate::status(&conn)))
+        Ok((verdict, migrate::status(&conn), migrate::missing_tables(&conn)?))
     });
     match looked {
-        Ok((verdict, steps)) if verdict == "ok" => {
+        Ok((verdict, Ok(steps), missing))
+            if verdict == "ok" && !missing.is_empty() && steps.iter().all(|step| step.applied) =>
+        {
+            let message = format!(
+                "{shown} has lost its tables {}: restore a backup with `feedmill restore FILE`, or move the \
+                 file away and build the database from the archive with `feedmill rebuild`",
+                missing.join(", ")
+            );
+            vec![Check::new("database", Health::Fail, message)]
+        }
+        Ok((verdict, steps, _)) if verdict == "ok" => {
             vec![Check::new("database", Health::Ok, format!("{shown} is sound")), schema(steps)]
         }
-        Ok((message, _)) => {
+        Ok((message, ..)) => {
             let error = DbError::Damaged { path: shown.to_string(), message };
             vec![Check::new("database", Health::Fail, error.to_string())]
         }

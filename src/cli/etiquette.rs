@@ -31,7 +31,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let loaded = context.load()?;
     let Some(given) = &args.url else {
         let page = bot_page(&loaded.config);
-        return context.out.emit(&page, |_| page.trim_end().to_owned());
+        return context.out.document(&page, &page);
     };
     let url = url::parse(given)
         .map_err(|error| Failure::usage(error.code(), format!("`{given}`: {error}")))?;

@@ -86,7 +86,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         None => None,
     };
     let mut line = Line::new(context);
-    let file = args.out.display();
+    let file = text::path(&args.out);
     let format = match kind {
         Kind::Ndjson => Format::Ndjson,
         Kind::Csv => Format::Csv,

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use super::document::Document;
 use super::meter::Line;
 use super::{Context, Failure, text};
+use crate::db::private;
 use crate::model::Kind;
 
 /// The largest file that is read.
@@ -231,7 +232,7 @@ fn batch(dir: &Path, out: &Path, context: &Context) -> Result<(), Failure> {
         None => Map::new(),
     };
     // Before anything is read, since reading may take an hour.
-    std::fs::File::create(out).map_err(|error| unwritable(out, &error))?;
+    private::create_output(out).map_err(|error| unwritable(out, &error))?;
     let (mut found, mut refused) = (Map::new(), 0_u64);
     let mut line = Line::new(context);
     for entry in std::fs::read_dir(&pages).map_err(|error| unreadable(&pages, &error))? {
@@ -258,7 +259,7 @@ fn batch(dir: &Path, out: &Path, context: &Context) -> Result<(), Failure> {
         "{} read, {} no articles, written to {}",
         text::count(count, "page"),
         text::number(refused),
-        out.display()
+        text::path(out)
     );
     context.out.done(&json!({ "pages": count, "refused": refused }), &told)
 }

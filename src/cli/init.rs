@@ -1,6 +1,5 @@
 //! `feedmill init`: a place to work in.
 
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -8,6 +7,7 @@ use serde_json::json;
 
 use super::{Context, Failure};
 use crate::config::reference;
+use crate::db::private;
 
 const FILE: &str = "feedmill.toml";
 
@@ -86,7 +86,8 @@ fn starting_point(contact: Option<&str>, data_dir: Option<&str>) -> String {
 
 /// Writes a file that must not exist yet; false when it does.
 fn write_new(path: &Path, text: &str) -> Result<bool, Failure> {
-    let written = OpenOptions::new()
+    // It may get passwords, and it says which networks may be asked.
+    let written = private::options()
         .write(true)
         .create_new(true)
         .open(path)

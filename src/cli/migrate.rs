@@ -1,7 +1,5 @@
 //! `feedmill migrate`: the steps of the database's schema.
 
-use std::fs;
-
 use clap::Subcommand;
 use rusqlite::OpenFlags;
 use serde_json::json;
@@ -9,7 +7,7 @@ use serde_json::json;
 use super::{Context, Failure, text};
 use crate::app::{self, AppError, pg_limits};
 use crate::config::Config;
-use crate::db::{Connection, DbError, PgDb, backup, migrate};
+use crate::db::{Connection, DbError, PgDb, backup, migrate, private};
 
 /// Shows and takes the steps of the database's schema
 #[derive(Debug, Subcommand)]
@@ -47,7 +45,7 @@ async fn up(config: &Config) -> Result<Vec<&'static str>, Failure> {
     app::check_file(config)?;
     let path = config.database_path();
     let dir = path.parent().unwrap_or(&config.data_dir);
-    fs::create_dir_all(dir).map_err(|error| {
+    private::make_dir(dir).map_err(|error| {
         Failure::failed("data_dir", format!("cannot make {}: {error}", dir.display()))
     })?;
     backup::make(&path);

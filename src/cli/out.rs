@@ -2,8 +2,9 @@
 //! the rest to standard error.
 //!
 //! Text from the web never reaches the terminal with its control characters, nor with those that change
-//! the direction of writing: what a command did not make harmless is made so here. A reader that closes
-//! the pipe has what it wanted: that is no failure.
+//! how other text is shown: what a command did not make harmless is made so here. A format for programs
+//! is written byte for byte to pipes and files. A reader that closes the pipe has what it wanted: that is
+//! no failure.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -23,6 +24,14 @@ pub(super) struct Out {
     json: bool,
     quiet: bool,
     colors: Colors,
+    stream: Stream,
+}
+
+/// Where text for people goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Stdout,
+    Stderr,
 }
 
 /// Where colours are used.
@@ -99,11 +108,20 @@ impl From<Shown> for Cell {
 
 impl Out {
     pub(super) fn new(json: bool, quiet: bool, no_color: bool) -> Self {
-        Self { json, quiet, colors: Colors::wanted(no_color) }
+        Self { json, quiet, colors: Colors::wanted(no_color), stream: Stream::Stdout }
     }
 
+    /// Whether tables and words have colours on their way to its stream.
     fn color(&self) -> bool {
-        self.colors.on(&io::stdout())
+        match self.stream {
+            Stream::Stdout => self.colors.on(&io::stdout()),
+            Stream::Stderr => self.colors.on(&io::stderr()),
+        }
+    }
+
+    /// The same for text that goes to standard error.
+    fn beside(&self) -> Self {
+        Self { stream: Stream::Stderr, ..self.clone() }
     }
 
     /// Whether log lines may have colours.
@@ -131,18 +149,22 @@ impl Out {
             return print(&self.shown(&human(self)));
         }
         let text = serde_json::to_string_pretty(value);
-        print(&terminal::escaped(
-            &text.map_err(|error| Failure::failed("json", error.to_string()))?,
-        ))
+        let text = text.map_err(|error| Failure::failed("json", error.to_string()))?;
+        print(&for_programs(&text, &io::stdout()))
+    }
+
+    /// Prints a result whose text is a format for programs: a terminal gets no control characters, and
+    /// pipes and files get the very bytes.
+    pub(super) fn document(&self, value: &impl Serialize, text: &str) -> Result<(), Failure> {
+        if self.json { self.emit(value, |_| String::new()) } else { self.bytes(text.as_bytes()) }
     }
 
     /// Writes bytes as they are; a terminal gets no control characters.
     pub(super) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let mut stdout = io::stdout().lock();
-        if stdout.is_terminal() {
-            drop(stdout);
+        if io::stdout().is_terminal() {
             return print(&terminal::escaped(&String::from_utf8_lossy(bytes)));
         }
+        let mut stdout = io::stdout().lock();
         written(stdout.write_all(bytes).and_then(|()| stdout.flush())).map(drop)
     }
 
@@ -152,7 +174,7 @@ impl Out {
         for value in values {
             let line = serde_json::to_string(value);
             let line = line.map_err(|error| Failure::failed("json", error.to_string()))?;
-            text.push_str(&terminal::escaped(&line));
+            text.push_str(&for_programs(&line, &io::stdout()));
             text.push('\n');
         }
         if text.is_empty() { Ok(true) } else { put(&text) }
@@ -170,6 +192,14 @@ impl Out {
         }
     }
 
+    /// Shows what a question is about, on standard error: the only way for a table to get there.
+    pub(super) fn preview(&self, human: impl FnOnce(&Self) -> String) {
+        if !self.quiet && !self.json {
+            let out = self.beside();
+            say_as_is(&out.shown(&human(&out)));
+        }
+    }
+
     /// Tells of something that may be wrong.
     pub(super) fn warn(&self, message: &str) {
         if !self.quiet {
@@ -181,7 +211,8 @@ impl Out {
     pub(super) fn failure(&self, failure: &Failure) -> ExitCode {
         let (code, message) = (failure.code, &failure.message);
         if self.json {
-            say(&json!({ "error": { "code": code, "message": message } }).to_string());
+            let line = json!({ "error": { "code": code, "message": message } }).to_string();
+            say_as_is(&for_programs(&line, &io::stderr()));
         } else {
             for line in message.lines() {
                 say(&format!("error: {}", text::plain(line)));
@@ -253,6 +284,11 @@ impl Out {
     }
 }
 
+/// A text in a format for programs: exact, unless a terminal shows it.
+fn for_programs<'a>(text: &'a str, stream: &impl IsTerminal) -> Cow<'a, str> {
+    if stream.is_terminal() { terminal::escaped(text) } else { text.into() }
+}
+
 fn print(text: &str) -> Result<(), Failure> {
     put(text).map(drop)
 }
@@ -273,8 +309,13 @@ fn written(done: io::Result<()>) -> Result<bool, Failure> {
 }
 
 fn say(message: &str) {
+    say_as_is(&terminal::escaped(message));
+}
+
+/// Writes a message that is harmless already.
+fn say_as_is(message: &str) {
     // There is nowhere left to tell that standard error is gone.
-    drop(writeln!(io::stderr().lock(), "{}", terminal::escaped(message)));
+    drop(writeln!(io::stderr().lock(), "{message}"));
 }
 
 #[cfg(test)]
@@ -292,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_table_colours_our_words_and_no_others() {
-        let out = Out { json: false, quiet: false, colors: Colors::Always };
+        let out = Out { colors: Colors::Always, ..Out::new(false, false, true) };
         let hostile = "\x1b[32mok\x1b[0m";
         let rows = vec![[Shown::painted(Tone::Bad, "held\x1b[2J up"), hostile.into()]];
         let table = out.shown(&out.table(["state", "error"], rows)).into_owned();
@@ -302,6 +343,17 @@ mod tests {
         assert_eq!(row, format!("{state}\\u001b[32mok\\u001b[0m"));
         let word = out.paint(Tone::Good, "o\x1b[2Jk");
         assert_eq!(out.shown(&word), "\x1b[32mo\\u001b[2Jk\x1b[0m");
+    }
+
+    #[test]
+    fn a_table_has_colours_where_the_stream_that_it_goes_to_has_them() {
+        let out = Out { colors: Colors::Always, ..Out::new(false, false, true) };
+        let beside = out.beside();
+        let table = |out: &Out| out.shown(&out.table(["name"], vec![["a\x1b[1m"]])).into_owned();
+        assert_eq!(table(&beside), "\x1b[1mname        \x1b[0m\na\\u001b[1m");
+        assert_eq!(table(&beside), table(&out));
+        let plain = Out::new(false, false, true).beside();
+        assert_eq!(table(&plain), "name\na\\u001b[1m");
     }
 
     #[test]

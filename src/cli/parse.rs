@@ -1,6 +1,5 @@
 //! `feedmill parse`: what we read in a feed, a sitemap or a list of feeds, and what is wrong with it.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use super::document::Document;
 use super::out::{Out, Tone};
 use super::{Context, Failure, text};
+use crate::db::private;
 use crate::model::Kind;
 
 /// Shows a feed, a sitemap or an OPML list, and what is wrong with it
@@ -103,7 +103,8 @@ fn batch(dir: &Path, out: &Path, context: &Context) -> Result<(), Failure> {
     let mut files = Vec::new();
     collect(dir, &mut files).map_err(|error| failed(dir, error))?;
     files.sort();
-    let mut lines = BufWriter::new(File::create(out).map_err(|error| failed(out, error))?);
+    let mut lines =
+        BufWriter::new(private::create_output(out).map_err(|error| failed(out, error))?);
     let mut unread = 0_u64;
     for path in &files {
         let name = path.strip_prefix(dir).unwrap_or(path).to_string_lossy().replace('\\', "/");

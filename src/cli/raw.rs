@@ -219,7 +219,7 @@ async fn export(args: &Export, context: &Context) -> Result<(), Failure> {
         gone => format!("; {} are no longer kept", text::number(gone)),
     };
     let count = text::count(done.records, "response");
-    let (file, bytes) = (args.out.display(), text::bytes(done.bytes));
+    let (file, bytes) = (text::path(&args.out), text::bytes(done.bytes));
     context.out.done(&done, &format!("wrote {count} to {file} ({bytes}){gone}"))?;
     match done.unreadable.first() {
         None => Ok(()),
@@ -281,7 +281,7 @@ async fn prune(args: &Prune, context: &Context) -> Result<(), Failure> {
     if args.dry_run || plan.segments.is_empty() {
         return context.out.emit(&plan, |out| listed(&plan, out));
     }
-    context.out.note(&listed(&plan, &context.out));
+    context.out.preview(|out| listed(&plan, out));
     context.out.confirm(args.yes, &format!("remove {}", sum(&plan)))?;
     let done = keep::prune(&loaded.config, &context.clock, store).await?;
     context.out.done(&done, &format!("removed {}", sum(&done)))

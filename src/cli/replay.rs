@@ -105,7 +105,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     if args.dry_run || count == 0 {
         return context.out.emit(&value(&reports, 0), |out| told(&reports, out));
     }
-    context.out.note(&told(&reports, &context.out));
+    context.out.preview(|out| told(&reports, out));
     if !args.force {
         refuse(&reports, args.max_loss)?;
     }

@@ -30,23 +30,9 @@ use crate::sources::{Wanted, specify};
 pub(super) enum Command {
     Add(Box<Add>),
     Set(Box<set::Args>),
-    /// Replaces how a source is asked: headers, credentials, proxy. Without flags, like everybody
-    Access {
-        /// The source's name or id
-        name: String,
-        #[command(flatten)]
-        flags: access::Flags,
-    },
+    Access(Box<access::Args>),
     Pace(Box<pace::Args>),
-    /// Replaces where the parts of a source's articles stand. Without flags, wherever they are found
-    ///
-    /// `source test` shows what selectors gain and lose before they are kept.
-    Selectors {
-        /// The source's name or id
-        name: String,
-        #[command(flatten)]
-        flags: Box<selectors::Flags>,
-    },
+    Selectors(Box<selectors::Args>),
     Test(Box<test::Args>),
     List(show::List),
     /// Shows how all sources do, in groups, the worst first
@@ -204,9 +190,9 @@ pub(super) async fn run(command: &Command, context: &Context) -> Result<(), Fail
     match command {
         Command::Add(args) => add::run(args, context).await,
         Command::Set(args) => set::run(args, context).await,
-        Command::Access { name, flags } => access::run(name, flags, context).await,
+        Command::Access(args) => access::run(args, context).await,
         Command::Pace(args) => pace::run(args, context).await,
-        Command::Selectors { name, flags } => selectors::run(name, flags, context).await,
+        Command::Selectors(args) => selectors::run(args, context).await,
         Command::Test(args) => test::run(args, context).await,
         Command::List(args) => show::list(args, context).await,
         Command::Status { all } => status::run(*all, context).await,

@@ -12,6 +12,9 @@ use tokio::time::Instant;
 
 use super::meter::Line as Meter;
 use super::{Context, Failure, text};
+use crate::app::submit;
+use crate::db::private;
+use crate::fetch::Guard;
 use crate::frontier::{Rejected, SubmitReport};
 use crate::model::{Kind, NewTask, Source};
 
@@ -133,7 +136,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
 pub(super) async fn import(args: &Import, context: &Context) -> Result<(), Failure> {
     let lines = read(&args.file)?;
     let rejects = match &args.rejects {
-        Some(path) => Some(File::create(path).map_err(|error| unwritable(path, &error))?),
+        Some(path) => Some(private::create_output(path).map_err(|error| unwritable(path, &error))?),
         None => None,
     };
     let mut rejects = args.rejects.as_deref().zip(rejects.map(BufWriter::new));
@@ -157,6 +160,7 @@ async fn take(
         None => (None, Source::DEFAULT_PRIORITY),
     };
     let (kind, priority) = (as_what.kind.kind(), as_what.priority.unwrap_or(usual));
+    let guard = Guard::new(&context.load()?.config.fetch);
     let mut progress = Meter::new(context);
     let (mut report, began) = (Report::default(), Instant::now());
     loop {
@@ -166,7 +170,7 @@ async fn take(
         }
         let urls = batch.iter().map(|(_, url)| url.clone());
         let tasks = urls.map(|url| NewTask::manual(url, kind, source, priority)).collect();
-        let done = store.submit(tasks).await?;
+        let done = submit::submit(&*store, &guard, tasks).await?;
         let turned_away = report.add(done, &batch);
         if let Some((path, file)) = &mut rejects {
             write(file, &turned_away).map_err(|error| unwritable(path, &error))?;
@@ -238,10 +242,10 @@ fn is_address(line: &str) -> bool {
     !line.is_empty() && !line.starts_with('#')
 }
 
-/// A line for each, with tabs between.
+/// A line for each, with tabs between. The address is last and as it was given: the file is for programs.
 fn write(file: &mut impl Write, rejects: &[Reject]) -> io::Result<()> {
     for Reject { line, rejected: Rejected { code, reason, url, .. } } in rejects {
-        let (reason, url) = (text::one_line(reason), text::one_line(url));
+        let reason = text::one_line(reason);
         let line = line.unwrap_or_default();
         writeln!(file, "{line}\t{code}\t{reason}\t{url}")?;
     }

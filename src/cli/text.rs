@@ -1,5 +1,7 @@
 //! Numbers, times and foreign text as people read them. Pure.
 
+use std::path::Path;
+
 use feedmill_formats::terminal;
 
 use crate::model::{Reference, Ts};
@@ -13,6 +15,11 @@ pub(super) fn plain(text: &str) -> String {
 /// The same on one line.
 pub(super) fn one_line(text: &str) -> String {
     plain(&text.split(['\n', '\r', '\t']).collect::<Vec<_>>().join(" "))
+}
+
+/// A path on one line.
+pub(super) fn path(path: &Path) -> String {
+    one_line(&path.to_string_lossy())
 }
 
 /// The beginning of a text that may be long.
@@ -165,7 +172,7 @@ mod tests {
         fn foreign_text_cannot_control_the_terminal(text: String) {
             prop_assert!(plain(&text).chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')));
             let shown = one_line(&text);
-            prop_assert!(!shown.chars().any(|c| c.is_control() || terminal::is_bidi(c)));
+            prop_assert!(!shown.chars().any(|c| c.is_control() || terminal::is_format(c)));
         }
     }
 }

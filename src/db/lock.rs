@@ -41,12 +41,13 @@ pub enum LockError {
         /// The other process, as far as it said.
         pid: String,
     },
-    /// Its lock file leads elsewhere, or is no file at all.
+    /// Its lock file, or a file that SQLite keeps beside it, leads elsewhere or is no file at all.
     #[error(
-        "{path} is not a regular file but a link, a directory or the like: remove it, the next start makes it anew"
+        "{path} is not a regular file with one name but a link, a directory or the like: remove it, the next start \
+         makes it anew"
     )]
     NotRegular {
-        /// The lock file.
+        /// The file.
         path: String,
     },
     /// Its file has several names.
@@ -92,15 +93,22 @@ impl EngineLock {
         Ok(lock)
     }
 
-    /// Refuses a database with several names: each would have another lock, and another log of SQLite.
+    /// Refuses a database with several names, each of which would have another lock and another log of SQLite,
+    /// and whatever blocks or leads elsewhere in the place of the files that SQLite keeps beside it.
     pub fn check_links(database: &Path) -> Result<(), LockError> {
         match fs::metadata(database) {
             Ok(found) if found.is_file() && found.nlink() > 1 => {
                 let path = database.display().to_string();
-                Err(LockError::Linked { path, links: found.nlink() })
+                return Err(LockError::Linked { path, links: found.nlink() });
             }
-            _ => Ok(()),
+            _ => {}
         }
+        for beside in ["-wal", "-shm", "-journal"].map(|suffix| with_suffix(database, suffix)) {
+            if fs::symlink_metadata(&beside).is_ok_and(|found| !has_one_name(&found)) {
+                return Err(LockError::NotRegular { path: beside.display().to_string() });
+            }
+        }
+        Ok(())
     }
 
     /// Takes a lock file for this process, or says who has it.
@@ -206,13 +214,20 @@ impl ServerLock {
 /// Opens a lock file, which others can neither read nor hold.
 fn open_lock(path: &Path) -> Result<File, LockError> {
     let unwritable = |source| LockError::Unwritable { dir: shown_dir(path), source };
+    let not_regular = || LockError::NotRegular { path: path.display().to_string() };
     private::tighten(path).map_err(unwritable)?;
     let options = &mut private::options();
     options.read(true).write(true).create(true).truncate(false);
-    private::open_regular(options, path).map_err(|error| match private::NotRegular::is(&error) {
-        true => LockError::NotRegular { path: path.display().to_string() },
-        false => unwritable(error),
-    })
+    let file = private::open_regular(options, path).map_err(|error| {
+        if private::NotRegular::is(&error) { not_regular() } else { unwritable(error) }
+    })?;
+    let found = file.metadata().map_err(unwritable)?;
+    // A deleted lock file has no name, and is noticed where that matters.
+    if found.nlink() > 1 { Err(not_regular()) } else { Ok(file) }
+}
+
+fn has_one_name(found: &fs::Metadata) -> bool {
+    found.is_file() && found.nlink() == 1
 }
 
 /// Takes a lock, also when somebody who only looks holds it for a moment.
@@ -312,6 +327,41 @@ mod tests {
     }
 
     #[test]
+    fn what_is_beside_a_database_is_a_file_with_one_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let (database, other) = (dir.path().join("x.db"), dir.path().join("other"));
+        fs::write(&database, "").unwrap();
+        fs::write(&other, "precious").unwrap();
+        for suffix in ["-wal", "-shm", "-journal"] {
+            let beside = with_suffix(&database, suffix);
+            fs::write(&beside, "").unwrap();
+            EngineLock::check_links(&database).unwrap();
+            let made: [fn(&Path, &Path); 4] = [
+                |_, to| {
+                    rustix::fs::mknodat(
+                        rustix::fs::CWD,
+                        to,
+                        rustix::fs::FileType::Fifo,
+                        rustix::fs::Mode::RUSR,
+                        0,
+                    )
+                    .unwrap()
+                },
+                |_, to| fs::create_dir(to).unwrap(),
+                |other, to| symlink(other, to).unwrap(),
+                |other, to| fs::hard_link(other, to).unwrap(),
+            ];
+            for make in made {
+                fs::remove_file(&beside).or_else(|_| fs::remove_dir(&beside)).unwrap();
+                make(&other, &beside);
+                let refused = EngineLock::check_links(&database).unwrap_err().to_string();
+                assert!(refused.contains(&beside.display().to_string()), "{refused}");
+            }
+            fs::remove_file(&beside).unwrap();
+        }
+    }
+
+    #[test]
     fn others_cannot_hold_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -324,6 +374,12 @@ mod tests {
         fs::set_permissions(&old, PermissionsExt::from_mode(0o644)).unwrap();
         drop(EngineLock::take(&old).unwrap());
         assert_eq!(mode(&old), 0o600);
+        let (other, linked) = (dir.path().join("other"), dir.path().join("linked"));
+        fs::write(&other, "precious").unwrap();
+        fs::hard_link(&other, &linked).unwrap();
+        let said = EngineLock::take(&linked).unwrap_err().to_string();
+        assert!(said.contains("one name"), "{said}");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
         symlink(dir.path().join("elsewhere"), &link).unwrap();
         let said = EngineLock::take(&link).unwrap_err().to_string();
         assert!(said.contains(&link.display().to_string()) && said.contains("remove it"), "{said}");

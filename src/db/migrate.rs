@@ -77,9 +77,34 @@ fn is_used(conn: &Connection) -> Result<bool, DbError> {
     )?)
 }
 
+/// Refuses a database that was never ours and has tables.
+fn refuse_foreign(conn: &Connection) -> Result<(), DbError> {
+    if version(conn)? == 0 && is_used(conn)? {
+        return Err(DbError::Schema(
+            "the database holds another program's tables: choose another file".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 /// The steps, in order.
 pub fn status(conn: &Connection) -> Result<Vec<Step>, DbError> {
+    refuse_foreign(conn)?;
     Ok(steps(version(conn)?))
+}
+
+/// The tables that a database lacks whose steps were all taken.
+pub fn missing_tables(conn: &Connection) -> Result<Vec<String>, DbError> {
+    let tables = |conn: &Connection| {
+        let mut select = conn.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
+        let names = select.query_map([], |row| row.get(0))?;
+        names.collect::<Result<Vec<String>, _>>().map_err(DbError::from)
+    };
+    let mut whole = Connection::open_in_memory()?;
+    up(&mut whole)?;
+    let (mut missing, found) = (tables(&whole)?, tables(conn)?);
+    missing.retain(|name| !found.contains(name));
+    Ok(missing)
 }
 
 fn steps(version: usize) -> Vec<Step> {
@@ -94,11 +119,7 @@ pub fn up(conn: &mut Connection) -> Result<Vec<&'static str>, DbError> {
         return Ok(taken);
     }
     let tx = conn.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    if version(&tx)? == 0 && is_used(&tx)? {
-        return Err(DbError::Schema(
-            "the database holds another program's tables: choose another file".to_owned(),
-        ));
-    }
+    refuse_foreign(&tx)?;
     // Read again under the lock: another process may have been first.
     for (at, step) in STEPS.iter().enumerate().skip(version(&tx)?) {
         tx.execute_batch(ways(step.sqlite).0)?;
@@ -157,6 +178,19 @@ mod tests {
         let error = up(&mut conn).unwrap_err().to_string();
         assert!(error.contains("another program's"), "{error}");
         assert_eq!(tables(&conn), 1);
+    }
+
+    #[test]
+    fn lost_tables_and_other_programs_are_named() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        up(&mut conn).unwrap();
+        assert_eq!(missing_tables(&conn).unwrap(), [""; 0]);
+        conn.execute_batch("DROP TABLE sink").unwrap();
+        assert_eq!(missing_tables(&conn).unwrap(), ["sink"]);
+        let foreign = Connection::open_in_memory().unwrap();
+        foreign.execute_batch("CREATE TABLE other(x)").unwrap();
+        let error = status(&foreign).unwrap_err().to_string();
+        assert!(error.contains("another program's tables"), "{error}");
     }
 
     #[test]

@@ -52,8 +52,23 @@ pub fn read_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Makes a file anew, closed to others, in the place of a regular one or of none.
+///
+/// A file that is there is removed and not written to: it may be another user's, have another name elsewhere, or
+/// be open to others.
 pub fn create_regular(path: &Path) -> io::Result<File> {
-    open_regular(options().write(true).create(true).truncate(true), path)
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() => return Err(io::Error::other(NotRegular)),
+        Ok(_) => std::fs::remove_file(path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    open_regular(options().write(true).create_new(true), path)
+}
+
+/// Opens a file that the operator names for output: closed to others when it is made. What is there, a pipe for
+/// example, is written to as it is.
+pub fn create_output(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// How to open a file that may have to be made.
@@ -78,7 +93,7 @@ pub fn make_file(path: &Path) -> io::Result<()> {
 }
 
 /// Closes a file to others, when it is there and ours. A link is left alone, and so is what it
-/// leads to.
+/// leads to, or what also has a name elsewhere.
 pub fn tighten(path: &Path) -> io::Result<()> {
     // Only a handle on the name: a file that is opened and closed would lose the locks that SQLite
     // has on it in this process.
@@ -89,7 +104,7 @@ pub fn tighten(path: &Path) -> io::Result<()> {
     };
     let found = rustix::fs::fstat(&handle)?;
     let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
-    let is_ours = found.st_uid == rustix::process::geteuid().as_raw();
+    let is_ours = found.st_uid == rustix::process::geteuid().as_raw() && found.st_nlink == 1;
     if is_file && is_ours && found.st_mode & 0o077 != 0 {
         change_mode(&handle, Mode::from_raw_mode(found.st_mode & 0o700))?;
     }
@@ -141,8 +156,14 @@ mod tests {
         assert!(!path("gone").exists(), "nothing is made at the end of a link");
         assert_eq!(fs::read_to_string(path("file")).unwrap(), "text");
         assert_eq!(read_regular(&path("gone")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::hard_link(path("file"), path("elsewhere")).unwrap();
         create_regular(&path("file")).unwrap();
-        assert_eq!((fs::read(path("file")).unwrap().len(), mode(&path("file"))), (0, 0o644));
+        assert_eq!((fs::read(path("file")).unwrap().len(), mode(&path("file"))), (0, 0o600));
+        assert_eq!(
+            fs::read_to_string(path("elsewhere")).unwrap(),
+            "text",
+            "it is another file now"
+        );
     }
 
     #[test]

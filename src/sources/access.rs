@@ -30,11 +30,19 @@ const NOT_A_SOURCES: &[&str] = &[
     "upgrade",
 ];
 
+/// Servers refuse requests with longer lines.
+const MAX_LINE: usize = 8_000;
+/// What a request carries for a source, all together.
+const MAX_BYTES: usize = 32_000;
+
 /// Says what is wrong.
 pub(super) fn check(access: &Access) -> Result<(), SpecError> {
     let refuse = |what: String, problem| Err(SpecError::Access { what, problem });
     if access.user_agent.as_ref().is_some_and(|agent| !is_line(agent)) {
-        return refuse("user agent".to_owned(), "must be plain ASCII on one line");
+        return refuse(
+            "user agent".to_owned(),
+            "must be plain ASCII on one line of at most 8,000 characters",
+        );
     }
     for (name, value) in &access.headers {
         let what = format!("header `{}`", name.escape_default());
@@ -42,7 +50,10 @@ pub(super) fn check(access: &Access) -> Result<(), SpecError> {
             return refuse(what, problem);
         }
         if !is_line(value.expose()) {
-            return refuse(what, "needs a value of plain ASCII on one line");
+            return refuse(
+                what,
+                "needs a value of plain ASCII on one line of at most 8,000 characters",
+            );
         }
     }
     if access.cookie.as_ref().is_some_and(|cookie| !is_line(cookie.expose())) {
@@ -66,6 +77,17 @@ pub(super) fn check(access: &Access) -> Result<(), SpecError> {
         }
         Some(_) | None => {}
     }
+    let lines = access.headers.iter().map(|(name, value)| name.len() + value.expose().len());
+    if lines.sum::<usize>() > MAX_BYTES {
+        return refuse("headers".to_owned(), "may have 32,000 characters together");
+    }
+    let credentials = match &access.auth {
+        Some(Auth::Basic { user, password }) => user.len() + password.expose().len(),
+        _ => 0,
+    };
+    if credentials > MAX_LINE {
+        return refuse("credentials".to_owned(), "may have 8,000 characters");
+    }
     if let Some(Err(problem)) = access.proxy.as_ref().map(check_proxy) {
         return refuse("proxy".to_owned(), problem);
     }
@@ -73,7 +95,9 @@ pub(super) fn check(access: &Access) -> Result<(), SpecError> {
 }
 
 fn is_line(value: &str) -> bool {
-    !value.trim().is_empty() && value.chars().all(|c| c == ' ' || c.is_ascii_graphic())
+    value.len() <= MAX_LINE
+        && !value.trim().is_empty()
+        && value.chars().all(|c| c == ' ' || c.is_ascii_graphic())
 }
 
 fn misnamed(name: &str) -> Option<&'static str> {
@@ -128,6 +152,7 @@ mod tests {
         for (access, words) in [
             (Access { user_agent: Some("hunter\n".into()), ..default() }, "the user agent must be"),
             (Access { user_agent: Some(String::new()), ..default() }, "the user agent must be"),
+            (Access { user_agent: Some("A".repeat(8_001)), ..default() }, "the user agent must be"),
             (header("", "hunter"), "`NAME: VALUE`"),
             (header("x y", "hunter"), "`NAME: VALUE`"),
             (header("x-key", "hunter\r\nx: y"), "the header `x-key` needs a value"),

@@ -3,7 +3,7 @@
 use feedmill_formats::url::UrlError;
 use feedmill_formats::walk::PatternError;
 
-use super::{AdminOnly, MAX_NAME, MOST};
+use super::{AdminOnly, MAX_NAME, MAX_SIZE, MOST};
 
 /// Why no source can be made of what was said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +83,9 @@ pub enum SpecError {
         /// So many.
         count: usize,
     },
+    /// More than the store takes.
+    #[error("all that is said about it takes {0} bytes: {MAX_SIZE} are the most")]
+    TooLarge(usize),
     /// A header, cookie, credential or proxy that cannot be used.
     #[error("the {what} {problem}")]
     Access {
@@ -124,6 +127,7 @@ impl SpecError {
             Self::Pattern { .. } | Self::Patterns(_) => "bad_pattern",
             Self::UnknownField(_) => "unknown_field",
             Self::TooMany { .. } => "too_many",
+            Self::TooLarge(_) => "too_large",
             Self::Access { .. } => "bad_access",
             Self::Proxy(_) => "refused_proxy",
             Self::AdminOnly(_) => "forbidden",

@@ -59,6 +59,20 @@ pub struct AuditRow {
     pub status: u16,
 }
 
+/// Rows of the audit log that are kept; older ones are removed as new ones come.
+const MAX_AUDIT_ROWS: i64 = 200_000;
+/// Characters of a path that the audit log keeps.
+const MAX_AUDIT_PATH: usize = 500;
+
+impl AuditRow {
+    /// A row about a request that ended just now. Long paths are cut.
+    #[must_use]
+    pub fn new(at: Ts, who: String, method: &impl ToString, path: &str, status: u16) -> Self {
+        let path = path.chars().filter(|char| *char != '\0').take(MAX_AUDIT_PATH).collect();
+        Self { id: 0, at, who, method: method.to_string(), path, status }
+    }
+}
+
 /// Makes a token and keeps its hash; `None` when the name is taken. Only now it can be read.
 pub async fn create(
     store: &dyn Store,
@@ -138,7 +152,7 @@ pub async fn used(store: &dyn Store, id: &str, now: Ts) -> Result<(), DbError> {
     store.change(vec![statement]).await.map(drop)
 }
 
-/// Writes something down that was changed.
+/// Writes something down that was changed, and removes what is too old.
 pub async fn note(store: &dyn Store, done: &AuditRow) -> Result<(), DbError> {
     let mut terms = Terms::new(store.dialect());
     let (at, who) = (terms.int(done.at.ms()), terms.text(&done.who));
@@ -148,7 +162,10 @@ pub async fn note(store: &dyn Store, done: &AuditRow) -> Result<(), DbError> {
         "INSERT INTO audit(at, who, method, path, status)
          VALUES({at}, {who}, {method}, {path}, {status})"
     );
-    store.change(vec![terms.statement(sql)]).await.map(drop)
+    let old =
+        format!("DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - {MAX_AUDIT_ROWS}");
+    let removal = Terms::new(store.dialect()).statement(old);
+    store.change(vec![terms.statement(sql), removal]).await.map(drop)
 }
 
 /// What was changed, newest first, before a place in the book.

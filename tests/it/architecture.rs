@@ -32,6 +32,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("store", "frontier"),
     ("clock", "model"),
     ("progress", "metrics"),
+    ("progress", "model"),
     ("progress", "telemetry"),
     ("telemetry", "config"),
 ];

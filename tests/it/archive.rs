@@ -19,7 +19,7 @@ use feedmill::model::{
 };
 use feedmill::store::{FetchFilter, MovedRaw, Store};
 use feedmill_formats::warc::{self, RecordType};
-use feedmill_newsroom::{Fault, Span};
+use feedmill_newsroom::{Fault, Setup, Span};
 use serde_json::Value;
 
 use crate::support::World;
@@ -124,6 +124,40 @@ fn days_later(world: &World, days: u64) -> Clock {
 
 pub(crate) async fn prune(world: &World, days: u64) -> Result<keep::Pruned, raw::RawError> {
     keep::prune(&world.config, &days_later(world, days), Arc::clone(&world.store)).await
+}
+
+/// Plays for some hours, with more polls of the feeds and several turns of retention.
+async fn play_on(world: &World, hours: u64) {
+    let requests = world.newsroom.counters().requests;
+    let later = world.clock.now().after(Duration::from_hours(hours));
+    world
+        .play(|| async {
+            world.newsroom.counters().requests > requests + 4 && world.clock.now() > later
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_years_ahead_removes_no_responses() {
+    let clock = Clock::manual(Ts::from_ms(1_800_000_000_000));
+    let mut world = World::timed(clock, "", 2, |setup| Setup {
+        history: 3,
+        publish_until: Some(setup.starts_at),
+        ..setup
+    })
+    .await;
+    world.follow().await;
+    play_on(&world, 3).await;
+    let old = segments(&world);
+    let ahead = Duration::from_hours(10 * 365 * 24);
+    world.set_clock(world.clock.now().after(ahead)).await;
+    play_on(&world, 3).await;
+    assert!(old.iter().all(|segment| segments(&world).contains(segment)), "{old:?}");
+    // By a clock that publishers agree with, their age counts.
+    world.set_clock(world.clock.now().before(ahead)).await;
+    world.pass(Duration::from_hours(40 * 24));
+    play_on(&world, 3).await;
+    assert!(!old.iter().any(|segment| segments(&world).contains(segment)), "{old:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

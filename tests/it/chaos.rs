@@ -43,8 +43,8 @@ async fn honest_stories_arrive_exactly_once_whatever_else_happens() {
         if began.elapsed() >= trouble {
             break;
         }
-        match round % 8 {
-            0 => shared.kill(round / 8),
+        match round % 9 {
+            0 => shared.kill(round / 9),
             1 => embedded.kill(0),
             2 => {
                 postgres.crash();
@@ -55,6 +55,7 @@ async fn honest_stories_arrive_exactly_once_whatever_else_happens() {
             4 => drop(postgres.cut_connections().await),
             5 => embedded.fill_disk().await,
             6 => embedded.cut_sinks(9_000).await,
+            7 => embedded.run_years_ahead(0).await,
             _ => {
                 shared.plan_far_ahead().await;
                 embedded.plan_far_ahead().await;
@@ -64,6 +65,7 @@ async fn honest_stories_arrive_exactly_once_whatever_else_happens() {
     for installation in [&mut shared, &mut embedded] {
         installation.all_ready().await;
         installation.everything_arrived().await;
+        installation.print_figures();
         let peak = installation.peak_resident_kb();
         assert!(peak < MAX_RESIDENT_KB, "an engine needed {peak} kB");
         installation.stop();

@@ -538,8 +538,9 @@ fn a_second_signal_ends_at_once() {
     let desk = Desk::new();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/story", silent.local_addr().unwrap());
-    desk.ok(&["frontier", "submit", &address]);
-    let mut child = engine(&desk, &["--set", "fetch.allow_networks=127.0.0.0/8"]);
+    let allowed = ["--set", "fetch.allow_networks=127.0.0.0/8"];
+    desk.ok(&[&["frontier", "submit", &address][..], &allowed].concat());
+    let mut child = engine(&desk, &allowed);
     let _waiting = silent.accept().unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     terminate(&child);
@@ -562,7 +563,20 @@ fn how_a_source_is_asked_is_set_shown_and_never_told() {
     assert!(!desk.ok(&["source", "export"]).contains("hunter"));
     let basic = ["source", "access", "alder", "--basic", "ann:hunter3"];
     assert!(desk.ok(&basic).contains("with the password of ann"));
-    assert!(desk.ok(&["source", "access", "alder"]).contains("like everybody"));
+    // Without flags it shows what is set, and changes nothing.
+    desk.ok(&[&basic[..], &["--header", "X-Key: hunter1", "--cookie", "id=hunter5"]].concat());
+    let access = ["source", "access", "alder"];
+    let kept = "alder is asked with header x-key, a cookie, the password of ann\n";
+    assert_eq!(desk.ok(&access), kept);
+    let value = desk.json(&access);
+    assert_eq!((&value["source"], &value["access"]["cookie"]), (&"alder".into(), &"***".into()));
+    assert!(!value.to_string().contains("hunter"), "{value}");
+    assert_eq!(desk.ok(&access), kept);
+    let clear = desk.run(&[&access[..], &["--clear", "--cookie", "a=b"]].concat());
+    assert!(clear.code == 2 && clear.stderr.contains("cannot be used with"), "{}", clear.stderr);
+    assert_eq!(desk.ok(&access), kept);
+    assert!(desk.ok(&[&access[..], &["--clear"]].concat()).contains("like everybody"));
+    assert_eq!(desk.ok(&access), "alder is asked like everybody\n");
     for (flags, words) in [
         (["--header", "hunter4"], "`NAME: VALUE`"),
         (["--header", "Cookie: hunter4"], "give it as the cookie"),

@@ -1,6 +1,7 @@
 //! The client on real sockets: by which way it goes, what it tells whom, and what it keeps of it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -82,6 +83,59 @@ fn config(server: &Server) -> Config {
 async fn get(config: &Config, url: &str, known: &Validators) -> Result<Exchange, FetchError> {
     let (client, _) = app::client(config, &Clock::system()).unwrap();
     client.get(&Url::parse(url).unwrap(), Kind::Feed, known, None, Duration::MAX).await
+}
+
+/// A connection that is kept for the next request keeps a buffer of up to 408 kB.
+#[tokio::test]
+async fn connections_of_large_responses_are_not_kept_without_bound() {
+    const BODY: usize = 500_000;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let open = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&open);
+    let serve = async move |mut stream: TcpStream| {
+        let mut head = Vec::new();
+        while let Ok(byte) = stream.read_u8().await {
+            head.push(byte);
+            if head.ends_with(b"\r\n\r\n") {
+                head.clear();
+                let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {BODY}\r\n\r\n");
+                stream.write_all(reply.as_bytes()).await.unwrap();
+                stream.write_all(&vec![b'#'; BODY]).await.unwrap();
+            }
+        }
+    };
+    let tasks = TaskTracker::new();
+    let connections = tasks.clone();
+    tasks.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let counted = Arc::clone(&counted);
+            counted.fetch_add(1, Ordering::SeqCst);
+            connections.spawn(async move {
+                serve(stream).await;
+                counted.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+    });
+    let mut config = Config::default();
+    config.fetch.resolve = vec![format!("*.test={addr}").parse().unwrap()];
+    let (client, _) = app::client(&config, &Clock::system()).unwrap();
+    let get = async |host: usize| {
+        let url = Url::parse(&format!("http://h{host}.test/robots.txt")).unwrap();
+        let none = Validators::default();
+        client.get(&url, Kind::Robots, &none, None, Duration::MAX).await.unwrap().body.len()
+    };
+    let mut most = 0;
+    for host in 0..300 {
+        assert_eq!(get(host).await, BODY);
+        most = most.max(open.load(Ordering::SeqCst));
+    }
+    assert!((40..120).contains(&most), "{most} connections were open at once");
+    // One host has one connection, however often it is asked.
+    for _ in 0..100 {
+        assert_eq!(get(0).await, BODY);
+    }
+    assert!(open.load(Ordering::SeqCst) > 1, "others are kept meanwhile");
 }
 
 #[tokio::test]

@@ -3,8 +3,7 @@
 //! The disk is a small one in memory, mounted in a name space of its own. It has room for a part of
 //! what there is to keep, so that it fills up in the middle of the work, whoever is fast or slow.
 
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,6 +26,7 @@ pub(crate) struct Disk {
     /// The name spaces that it is in.
     spaces: &'static [&'static str],
     path: PathBuf,
+    megabytes: u32,
 }
 
 impl Disk {
@@ -44,13 +44,15 @@ impl Disk {
     }
 
     fn mount_in(path: &Path, megabytes: u32, spaces: &'static [&'static str]) -> Option<Self> {
-        let script = "mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && echo ready && exec sleep 600";
+        // `cat` ends with this process, which holds the other end of its input.
+        let script = "mount -t tmpfs -o size=\"$1\" tmpfs \"$2\" && echo ready && exec cat";
         let mut holder = Command::new("unshare")
             .args(spaces)
             .args(spaces.contains(&"--user").then_some("--map-root-user"))
             .args(["sh", "-c", script, "sh"])
             .arg(format!("{megabytes}m"))
             .arg(path)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .ok()?;
@@ -61,7 +63,7 @@ impl Disk {
             holder.wait().unwrap();
             return None;
         }
-        Some(Self { holder, spaces, path: path.to_owned() })
+        Some(Self { holder, spaces, path: path.to_owned(), megabytes })
     }
 
     /// The disk as the test can reach it.
@@ -85,25 +87,41 @@ impl Disk {
         command
     }
 
-    /// Takes the room there is, down to the last byte but for so many kilobytes.
+    /// Shrinks the disk to what is used, and so many kilobytes more.
     pub(crate) fn fill_but(&self, kilobytes: u64) {
-        let mut ballast = File::create(self.outside().join("ballast")).unwrap();
-        for size in [1 << 16, 1] {
-            while ballast.write_all(&vec![0; size]).is_ok() {}
+        // It cannot shrink below what is written at this moment: then once more. No size at all would
+        // mean no limit, so that an empty disk keeps one page.
+        let is_shrunk = (0..100).any(|_| {
+            let disk = rustix::fs::statvfs(self.outside()).unwrap();
+            let used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize / 1024;
+            self.try_remount(&format!("size={}k", (used + kilobytes).max(4)))
+        });
+        assert!(is_shrunk, "the disk does not shrink");
+        if kilobytes == 0 {
+            drop(fs::write(self.ballast(), [0; 4 * 1024]));
         }
-        let taken = ballast.metadata().unwrap().len();
-        ballast.set_len(taken - kilobytes * 1024).unwrap();
+    }
+
+    /// What takes the last page of a full disk.
+    fn ballast(&self) -> PathBuf {
+        self.outside().join("ballast")
     }
 
     /// Mounts it again with these options.
     fn remount(&self, options: &str) {
-        let mut mount = Command::new("mount");
-        mount.args(["-o", &format!("remount,{options}")]).arg(&self.path);
-        assert!(self.within(&mount).status().unwrap().success());
+        assert!(self.try_remount(options), "{options}");
     }
 
+    fn try_remount(&self, options: &str) -> bool {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,{options}")]).arg(&self.path);
+        self.within(&mount).output().unwrap().status.success()
+    }
+
+    /// Gives the disk the size that it had at first.
     pub(crate) fn free(&self) {
-        fs::remove_file(self.outside().join("ballast")).unwrap();
+        drop(fs::remove_file(self.ballast()));
+        self.remount(&format!("size={}m", self.megabytes));
     }
 }
 

@@ -129,7 +129,7 @@ async fn s4_categories_become_articles_with_their_category() {
         feeds("/alerts/inflation")
     );
     std::fs::write(world.dir().join("feeds.json"), list).unwrap();
-    let resolve = format!("fetch.resolve=*.newsroom.test={}", world.newsroom.addr());
+    let resolve = format!("fetch.resolve=*.test={}", world.newsroom.addr());
     let imported = binary()
         .args(["source", "import", "feeds.json", "--set", "profile=s4", "--set", &resolve])
         .arg("--data-dir")

@@ -32,7 +32,7 @@ async fn hosts_change_their_queues(mut world: World) {
     let patch = HostPatch { blocked_until: Some(until), ..HostPatch::default() };
     world.store.set_host(&alone[0].0, patch).await.unwrap();
 
-    run_with(&mut world, &["all=*.newsroom.test"], 2).await;
+    run_with(&mut world, &["all=*.test"], 2).await;
     assert_eq!(hosts(&world).await, [("all".to_owned(), Some(until))]);
     let grouped = world.tasks(TaskFilter::default()).await;
     assert!(grouped.len() == tasks && grouped.iter().all(|task| task.host == "all"));
@@ -87,7 +87,7 @@ async fn engines_with_other_groups_do_not_work_side_by_side() {
     world.run_once().await;
     let db = feedmill::db::PgDb::open(&database.url, None).await.unwrap();
     assert!(db.work(feedmill::db::Role::Engine, |_| {}).await.unwrap(), "an engine runs");
-    world.config.hosts.groups = vec!["all=*.newsroom.test".parse().unwrap()];
+    world.config.hosts.groups = vec!["all=*.test".parse().unwrap()];
     let options =
         app::RunOptions { mode: app::Mode::Once, lanes: feedmill::model::Lane::ALL.to_vec() };
     let stop = tokio_util::sync::CancellationToken::new();

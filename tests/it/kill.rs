@@ -56,7 +56,7 @@ pub(crate) fn start(world: &World, dir: &Path, database: Option<&str>, more: &[&
 
 /// The same, not started yet.
 pub(crate) fn command(world: &World, dir: &Path, database: Option<&str>, more: &[&str]) -> Command {
-    let resolve = format!("fetch.resolve=*.newsroom.test={}", world.newsroom.addr());
+    let resolve = format!("fetch.resolve=*.test={}", world.newsroom.addr());
     let mut command = binary();
     command.envs(database.map(|url| ("FEEDMILL_DATABASE__URL", url)));
     command

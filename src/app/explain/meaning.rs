@@ -33,7 +33,7 @@ pub const fn meaning(code: Code) -> &'static str {
         Code::NotArticle => "it is a page, but no article (`feedmill extract --explain` tells why)",
         Code::RedirectLoop => "it leads in a circle, or through too many redirects",
         Code::RobotsBlocked => "robots.txt rules it out; it is looked at again when that changes",
-        Code::RobotsUnreachable => "robots.txt cannot be had, so the whole host waits",
+        Code::RobotsUnreachable => "robots.txt cannot be fetched, so the pages of its origin wait",
         Code::Guarded => {
             "the guard refuses the address (fetch.allow_networks, fetch.allow_hosts and \
              fetch.allow_ports say which may be asked)"

@@ -420,9 +420,7 @@ impl Rebuild<'_> {
 
     /// Makes an outcome true; false when it has to be decided again.
     async fn commit(&mut self, lease: &Lease, mut outcome: Outcome) -> Result<bool, RebuildError> {
-        if let HostAdvice::SlowDown { .. } | HostAdvice::Pause { .. } | HostAdvice::Wait { .. } =
-            outcome.host
-        {
+        if let HostAdvice::SlowDown { .. } | HostAdvice::Pause { .. } = outcome.host {
             let answered_by = outcome.fetches.last().and_then(|it| web::parse(&it.url).ok());
             let answered_by = answered_by.map(|url| web::host(&url));
             let groups = &self.store.rules().groups;

@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
-use super::super::{Context, Failure};
+use serde_json::json;
+
+use super::super::{Context, Failure, text};
 use crate::app::edit;
 use crate::fetch::Guard;
-use crate::model::{Access, Auth, Secret, SecretUrl, SourceChange};
+use crate::model::{Access, Auth, Secret, SecretUrl, Source, SourceChange};
 use crate::sources::check_access;
 
 /// How a source is asked, where that is not everybody's way. A secret may be given as `@FILE`,
@@ -37,6 +39,28 @@ pub(in crate::cli) struct Flags {
     /// Asks for its pages without the validators of their last answer
     #[arg(long)]
     unconditional: bool,
+}
+
+/// Shows how a source is requested, or changes it: headers, credentials, proxy
+///
+/// Without flags it shows what is set, without secrets. Flags replace everything that is set; --clear
+/// removes it, so that the source is requested like every other.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  feedmill source access news.example
+  feedmill source access news.example --bearer @token.txt
+  feedmill source access news.example --clear")]
+pub(in crate::cli) struct Args {
+    /// The source's name or id
+    name: String,
+    #[command(flatten)]
+    flags: Flags,
+    /// Removes everything that is set
+    #[arg(long, conflicts_with_all = [
+        "headers", "cookie", "basic", "bearer", "user_agent", "proxy", "bind", "unconditional",
+    ])]
+    clear: bool,
 }
 
 impl Flags {
@@ -78,14 +102,27 @@ fn given(value: &str) -> Result<String, Failure> {
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// Replaces how a source is asked.
-pub(super) async fn run(name: &str, flags: &Flags, context: &Context) -> Result<(), Failure> {
-    let access = flags.access()?;
+/// Shows or replaces how a source is asked.
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let (name, access) = (args.name.as_str(), args.flags.access()?);
+    if access.is_empty() && !args.clear {
+        return show(name, context).await;
+    }
     check_access(&access)?;
     edit::check_proxy(&Guard::new(&context.load()?.config.fetch), &access)?;
     let source = context.store().await?.respecify(name, SourceChange::Access(access)).await?;
+    context.out.done(&source, &sentence(&source))
+}
+
+async fn show(name: &str, context: &Context) -> Result<(), Failure> {
+    let (source, _) = context.store().await?.source(name).await?;
+    let value = json!({ "source": source.spec.name, "access": source.spec.access });
+    context.out.emit(&value, |_| sentence(&source))
+}
+
+fn sentence(source: &Source) -> String {
     let how = told(&source.spec.access).unwrap_or_else(|| "like everybody".to_owned());
-    context.out.done(&source, &format!("{} is asked {how}", source.spec.name))
+    text::one_line(&format!("{} is asked {how}", source.spec.name))
 }
 
 /// What is set, without secrets; `None` when it is everybody's way.

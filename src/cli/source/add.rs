@@ -9,6 +9,7 @@ use feedmill_formats::feed::Entry;
 use feedmill_formats::url as web;
 use serde_json::{Value, json};
 
+use super::super::out::Out;
 use super::super::{Context, Failure, text};
 use super::{Add, channels};
 use crate::app;
@@ -17,7 +18,7 @@ use crate::config::Config;
 use crate::db::EngineLock;
 use crate::fetch::Handover;
 use crate::handle::listing::Preview;
-use crate::model::{FoundChannel, IngestionMode, Kind, NewSource, Source, Tried, Website};
+use crate::model::{FoundChannel, IngestionMode, Kind, NewSource, Source, Tried, Ts, Website};
 use crate::sources::MAX_NAME;
 use crate::store::Store;
 
@@ -39,7 +40,7 @@ pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     }
     let beside = store_if_any(&config, context).await?;
     taken(&spec, beside.as_deref()).await?;
-    let scout = Scout::new(&config, &context.clock, beside)?;
+    let scout = Scout::new(&config, &context.clock, beside, Arc::default())?;
     // A page that is to be read as a page needs no feed.
     let is_page = spec.website.is_some() || spec.ingestion_mode == IngestionMode::Spider;
     let around = spec.discover && config.discovery.enabled && !is_page;
@@ -57,7 +58,7 @@ pub(super) async fn run(args: &Add, context: &Context) -> Result<(), Failure> {
     }
     let spec = found(spec, args, &looks)?;
     let mut looks: Vec<Look> = looks.into_iter().map(|(_, look)| look).collect();
-    context.out.note(&shown(&spec, &looks, context));
+    context.out.preview(|out| shown(&spec, &looks, context.clock.now(), out));
     context.out.confirm(args.yes, &format!("Follow {}", text::one_line(&spec.name)))?;
     let store = context.store_or_new().await?;
     let laid_out = runs_beside(&config).then(|| LaidOut::new(&config, &looks));
@@ -176,8 +177,7 @@ fn found(mut spec: NewSource, args: &Add, looks: &[(&str, Look)]) -> Result<NewS
 }
 
 /// What was found and why it was chosen, as a table.
-fn shown(spec: &NewSource, looks: &[Look], context: &Context) -> String {
-    let now = context.clock.now();
+fn shown(spec: &NewSource, looks: &[Look], now: Ts, out: &Out) -> String {
     let found = looks.iter().flat_map(|look| &look.search.found);
     let rows = found.map(|found| {
         let kind = if found.news { "news sitemap".to_owned() } else { found.kind.to_string() };
@@ -195,7 +195,7 @@ fn shown(spec: &NewSource, looks: &[Look], context: &Context) -> String {
     let rows: Vec<_> = rows.collect();
     let mut told = Vec::new();
     if !rows.is_empty() {
-        told.push(context.out.table(["kind", "title", "items", "newest", "why", "url"], rows));
+        told.push(out.table(["kind", "title", "items", "newest", "why", "url"], rows));
     }
     let offered: Vec<String> = looks
         .iter()

@@ -173,7 +173,7 @@ pub(super) async fn export(args: &Export, context: &Context) -> Result<(), Failu
     }
     let value: serde_json::Value = serde_json::from_str(&written(Format::Json))
         .map_err(|error| Failure::failed("json", error.to_string()))?;
-    context.out.emit(&value, |_| written(args.format).trim_end().to_owned())
+    context.out.document(&value, &written(args.format))
 }
 
 /// Follows the lists of the configuration once.

@@ -4,6 +4,7 @@
 //! Every host is asked in turn as the engine would ask it; several hosts at a time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use feedmill_formats::discover::How;
@@ -124,7 +125,7 @@ pub(super) async fn run(
         Some(store) => store.sources().await?,
         None => Vec::new(),
     };
-    let scout = Scout::new(config, &context.clock, store)?;
+    let scout = Scout::new(config, &context.clock, store, Arc::default())?;
     // The rows of one host one after the other, so that none waits for its turn in vain.
     let mut by_host: BTreeMap<String, Vec<(u64, NewSource)>> = BTreeMap::new();
     let (mut refused, mut known) = (Vec::new(), Vec::new());

@@ -3,8 +3,10 @@
 
 use feedmill_formats::article::{Selector, Selectors};
 
+use serde_json::json;
+
 use super::super::{Context, Failure, text};
-use crate::model::SourceChange;
+use crate::model::{Source, SourceChange};
 
 /// Where the parts of its articles stand, as CSS selectors: of several with commas between them the
 /// first that matches wins. What is not said, or not found, is worked out.
@@ -44,6 +46,21 @@ pub(in crate::cli) struct Flags {
     exclude: Vec<Selector>,
 }
 
+/// Shows where the parts of a source's articles stand, or changes it
+///
+/// Without flags it shows the selectors that are set. Flags replace all of them; --clear removes them, so
+/// that the parts are worked out. `source test` shows what selectors gain and lose before they are kept.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// The source's name or id
+    name: String,
+    #[command(flatten)]
+    flags: Flags,
+    /// Removes all selectors
+    #[arg(long, conflicts_with = "selectors")]
+    clear: bool,
+}
+
 impl Flags {
     /// What they say.
     pub(in crate::cli) fn selectors(&self) -> Selectors {
@@ -64,9 +81,15 @@ impl Flags {
     }
 }
 
-/// Replaces where the parts of a source's articles stand.
-pub(super) async fn run(name: &str, flags: &Flags, context: &Context) -> Result<(), Failure> {
-    save(name, flags.selectors(), context).await
+/// Shows or replaces where the parts of a source's articles stand.
+pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let selectors = args.flags.selectors();
+    if selectors == Selectors::default() && !args.clear {
+        let (source, _) = context.store().await?.source(&args.name).await?;
+        let value = json!({ "source": source.spec.name, "selectors": source.spec.selectors });
+        return context.out.emit(&value, |_| sentence(&source, ""));
+    }
+    save(&args.name, selectors, context).await
 }
 
 /// Keeps selectors, and says so.
@@ -77,12 +100,15 @@ pub(super) async fn save(
 ) -> Result<(), Failure> {
     let change = SourceChange::Selectors(Box::new(selectors));
     let source = context.store().await?.respecify(name, change).await?;
+    context.out.done(&source, &sentence(&source, " from now on"))
+}
+
+fn sentence(source: &Source, since: &str) -> String {
     let how = match told(&source.spec.selectors) {
         Some(told) => format!("by {told}"),
         None => "without selectors".to_owned(),
     };
-    let told = format!("articles of {} are read {how} from now on", source.spec.name);
-    context.out.done(&source, &text::one_line(&told))
+    text::one_line(&format!("articles of {} are read {how}{since}", source.spec.name))
 }
 
 /// What is set, as it was written; `None` when nothing is.

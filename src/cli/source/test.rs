@@ -95,7 +95,7 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         let message = "no source has this page: add one with `feedmill source add` first";
         return Err(Failure::failed("unknown_source", message));
     };
-    context.out.note(&told(&compared, &changes, &context.out));
+    context.out.preview(|out| told(&compared, &changes, out));
     let question = format!("keep these selectors for {}", text::one_line(&source.spec.name));
     context.out.confirm(args.yes, &question)?;
     selectors::save(&source.uuid, after, context).await

@@ -19,7 +19,8 @@ use crate::model::{
 use crate::store::apply::{self, Form, Kept};
 use crate::store::damage::{Beside, Damage, DamagedRow, DamagedTable, check, checked, checksum};
 use crate::store::forms::{
-    from_json, from_share, history, pack, sketch, tell_sources, to_json, to_share, unpack,
+    from_json, from_share, history, pack, sketch, tell_sources, text_field, to_json, to_share,
+    unpack,
 };
 use crate::store::near::site;
 use crate::store::{ArticleFilter, ArticlePage, Commit, MAX_COPIES};
@@ -173,6 +174,11 @@ pub(super) async fn put_again(
 ) -> Result<(bool, Option<NewEvent>), DbError> {
     log::lock(tx).await?;
     let (mut known, mut damaged) = checked_texts(tx, &[fact.id]).await?;
+    let is_lost = known.is_empty() && damaged.is_empty();
+    let is_id_restored = is_lost && restore_id(tx, fact).await?;
+    if is_id_restored {
+        (known, damaged) = checked_texts(tx, &[fact.id]).await?;
+    }
     let (previous, damage) = (known.remove(&fact.id), damaged.remove(&fact.id));
     let is_news = apply::is_news(previous.as_ref().map(|(row, _)| row), fact);
     let around = if is_news { Around::read(tx, &[fact]).await? } else { Around::default() };
@@ -186,13 +192,28 @@ pub(super) async fn put_again(
         }
         None => apply::article_again(previous.clone(), &company, fact, at, now),
     };
-    let Some(mut kept) = kept else { return Ok((false, None)) };
+    let Some(mut kept) = kept else { return Ok((is_id_restored, None)) };
     let event = kept.event.take();
     let mut changes = Changes::default();
     changes.note(kept, previous, fact);
     write(tx, changes, now).await?;
     send_damaged_again(tx, &mended).await?;
     Ok((true, event))
+}
+
+/// Gives the row of an article its id back when that is what was damaged; whether it was.
+async fn restore_id(tx: &Tx<'_>, fact: &ArticleFact) -> Result<bool, DbError> {
+    let id = fact.id.as_bytes().as_slice();
+    let sql = "SELECT row, body FROM article WHERE content_hash = $2 AND task_id = $3 AND id <> $1";
+    let found = rows(tx, sql, &[&id, &fact.content_hash.as_slice(), &fact.task.0]).await?;
+    for row in &found {
+        if text_field(row.try_get(1)?, "url").as_ref() == Some(&fact.article.url) {
+            run(tx, "UPDATE article SET id = $2 WHERE row = $1", &[&int(row, 0)?, &id]).await?;
+            send_damaged_again(tx, &[fact.id.to_string()]).await?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Notes the texts that tasks brought; the tasks that brought another one the last time.

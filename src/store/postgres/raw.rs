@@ -1,11 +1,13 @@
 //! The index of the archive, and what is read in it again.
 
+use std::collections::HashSet;
+
 use tokio_postgres::Row;
 
 use super::keep::write_entries;
 use super::outbox::send_damaged_again;
 use super::{article, log, read};
-use crate::db::postgres::{Given, column, rows, run};
+use crate::db::postgres::{Given, Tx, column, rows, run};
 use crate::db::{DbError, PgDb, whole_rows};
 use crate::frontier::Rules;
 use crate::frontier::postgres::{int, lock, maybe, named, narrow, now, queue_ids, refusals};
@@ -13,6 +15,7 @@ use crate::model::{
     Code, EntryFact, EntryId, EntryRow, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts,
 };
 use crate::store::apply;
+use crate::store::forms::uid_key;
 use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id, from_index};
 use crate::store::takedown::{addresses_read, strip_read};
 
@@ -173,8 +176,9 @@ pub(super) async fn reread(db: &PgDb, read: &Reread, rules: &Rules) -> Result<u6
     let read = &strip_read(read, &refusals(&tx, &addresses_read(read)).await?);
     let mut events = Vec::new();
     let ids: Vec<_> = read.entries.iter().map(|(_, fact)| fact.id).collect();
+    let restored = restore_entry_ids(&tx, read).await?;
     let (mut known, mut damaged) = read::checked_entries(&tx, &ids).await?;
-    let is_lost = |id: &&EntryId| !known.contains_key(id);
+    let is_lost = |id: &&EntryId| !known.contains_key(id) || restored.contains(id);
     let mended: Vec<String> = ids.iter().filter(is_lost).map(ToString::to_string).collect();
     let mut changed: Vec<(EntryRow, &EntryFact)> = Vec::new();
     for (at, fact) in &read.entries {
@@ -195,7 +199,7 @@ pub(super) async fn reread(db: &PgDb, read: &Reread, rules: &Rules) -> Result<u6
     }
     write_entries(&tx, &changed).await?;
     send_damaged_again(&tx, &mended).await?;
-    let mut count = changed.len() as u64;
+    let mut count = (changed.len() + restored.len()) as u64;
     if let Some((at, fact)) = &read.article {
         let (is_changed, event) = article::put_again(&tx, fact, *at, now).await?;
         count += u64::from(is_changed);
@@ -204,4 +208,24 @@ pub(super) async fn reread(db: &PgDb, read: &Reread, rules: &Rules) -> Result<u6
     log::append(&tx, &events, now).await?;
     tx.commit().await?;
     Ok(count)
+}
+
+/// Gives the rows of entries their ids back where those are what was damaged; which ones.
+async fn restore_entry_ids(tx: &Tx<'_>, read: &Reread) -> Result<HashSet<EntryId>, DbError> {
+    let facts = &read.entries;
+    let found = rows(
+        tx,
+        "UPDATE entry e SET id = w.id
+         FROM unnest($1::bytea[], $2::bigint[]) AS w(id, uid)
+         WHERE e.uid = w.uid AND e.feed_id = $3 AND e.id <> w.id
+           AND NOT EXISTS(SELECT 1 FROM entry o WHERE o.id = w.id)
+         RETURNING e.id",
+        &[
+            &column(facts, |(_, fact)| fact.id.0.as_slice()),
+            &column(facts, |(_, fact)| uid_key(&fact.entry.uid)),
+            &read.task.id.0,
+        ],
+    )
+    .await?;
+    found.iter().map(|row| Ok(EntryId(read::hash("entry", row, 0)?))).collect()
 }

@@ -115,19 +115,38 @@ pub(super) fn put_again(
     at: Ts,
     now: Ts,
 ) -> Result<(bool, Option<NewEvent>), DbError> {
-    let previous = match checked_with_text(conn, fact.id)? {
+    let mut found = checked_with_text(conn, fact.id)?;
+    let is_id_restored = found.is_none() && restore_id(conn, fact)?;
+    if is_id_restored {
+        found = checked_with_text(conn, fact.id)?;
+    }
+    let previous = match found {
         Some(Err(damage)) => return Ok((true, mend(conn, damage.left, fact, at, now)?)),
         found => found.and_then(Result::ok),
     };
     let company = company(conn, previous.as_ref().map(|(row, _)| row), fact)?;
     let Some(kept) = apply::article_again(previous.clone(), &company, fact, at, now) else {
-        return Ok((false, None));
+        return Ok((is_id_restored, None));
     };
     if previous.is_none() {
         outbox::send_damaged_again(conn, &fact.id.to_string())?;
     }
     keep(conn, &kept, previous, fact, now)?;
     Ok((true, kept.event))
+}
+
+/// Gives the row of an article its id back when that is what was damaged; whether it was.
+fn restore_id(conn: &Connection, fact: &ArticleFact) -> Result<bool, DbError> {
+    let restored = conn
+        .prepare_cached(
+            "UPDATE article SET id = ?1 WHERE content_hash = ?2 AND task_id = ?3 AND id <> ?1
+               AND json_valid(body) AND json_extract(body, '$.url') = ?4",
+        )?
+        .execute((fact.id.as_bytes(), fact.content_hash, fact.task.0, &fact.article.url))?;
+    if restored > 0 {
+        outbox::send_damaged_again(conn, &fact.id.to_string())?;
+    }
+    Ok(restored > 0)
 }
 
 /// Keeps what was read in place of a row that cannot be read; what the log says of it. Sinks that left

@@ -7,8 +7,9 @@ use super::commit::{mend_entry, put_entry_row, put_event};
 use super::{article, outbox, read};
 use crate::db::{DbError, whole, whole_rows};
 use crate::frontier::sqlite::{number, refusals};
-use crate::model::{Code, EntryId, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
+use crate::model::{Code, EntryFact, EntryId, FetchId, FetchRecord, Kind, RawRef, TaskId, Ts};
 use crate::store::apply;
+use crate::store::forms::uid_key;
 use crate::store::raw::{FetchFilter, MovedRaw, Reread, SegmentUse, first_id, from_index};
 use crate::store::takedown::{addresses_read, strip_read};
 
@@ -173,6 +174,10 @@ pub(super) fn reread(conn: &Connection, read: &Reread, now: Ts) -> Result<u64, D
     let task = &read.task;
     let (mut events, mut changed) = (Vec::new(), 0);
     for (at, fact) in &read.entries {
+        if restore_entry_id(conn, task.id, fact)? {
+            outbox::send_damaged_again(conn, &fact.id.to_string())?;
+            changed += 1;
+        }
         let previous = match read::checked_entry(conn, fact.id)? {
             Some(Err(damage)) => {
                 let owner = (task.id, task.source);
@@ -203,4 +208,15 @@ pub(super) fn reread(conn: &Connection, read: &Reread, now: Ts) -> Result<u64, D
         put_event(conn, event, now)?;
     }
     Ok(changed)
+}
+
+/// Gives the row of an entry its id back when that is what was damaged; whether it was.
+fn restore_entry_id(conn: &Connection, feed: TaskId, fact: &EntryFact) -> Result<bool, DbError> {
+    let restored = conn
+        .prepare_cached(
+            "UPDATE entry SET id = ?1 WHERE uid = ?2 AND feed_id = ?3 AND id <> ?1
+               AND NOT EXISTS(SELECT 1 FROM entry WHERE id = ?1)",
+        )?
+        .execute((fact.id.0, uid_key(&fact.entry.uid), feed.0))?;
+    Ok(restored > 0)
 }

@@ -124,5 +124,13 @@ async fn a_login_link_makes_an_administrator_and_leaves_the_address_bar() {
     browser.reads_in("#who", "open on loopback · write").await;
     assert_eq!(browser.ask("localStorage.getItem('feedmill.login')").await, Value::Null);
     browser.log().await;
+
+    // A stored token in the address is kept for the tab alone.
+    let reader = token(&room.world, "reader", Scope::Read, 1).await;
+    browser.open(&format!("/#token={reader}")).await;
+    browser.reads_in("#who", "reader · read").await;
+    assert_eq!(browser.at().await, "/", "the token is gone from the address");
+    assert_eq!(browser.ask("localStorage.getItem('feedmill.login')").await, Value::Null);
+    assert_eq!(browser.ask("sessionStorage.getItem('feedmill.token')").await, json!(reader));
     room.close().await;
 }

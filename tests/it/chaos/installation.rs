@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use feedmill::clock::Scale;
 use feedmill::model::EventKind;
 use feedmill::store::ArticleFilter;
 use feedmill_newsroom::Setup;
@@ -20,11 +21,14 @@ use crate::process::Process;
 use crate::sinks::{Gate, Mode, lines, places, redis_server};
 use crate::support::World;
 
-/// Megabytes that the archive's disk of the embedded installation has.
-const DISK_MB: u32 = 64;
+/// Megabytes that the archive's disk of the embedded installation has: more than is ever written.
+const DISK_MB: u32 = 4_096;
 
 /// Everything that is waited for has to be there by then.
 const LIMIT: Duration = Duration::from_secs(240);
+
+/// How far a faulty clock is ahead.
+const TEN_YEARS: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// Leases of the dead run out within the test, and tarpits do not hold workers for long.
 const SETTINGS: [&str; 4] = [
@@ -71,18 +75,21 @@ impl Installation {
         .await;
         attacks::begin(&world.newsroom);
         world.follow().await;
+        let out = world.dir().join("out");
+        let mut sinks =
+            format!("[sinks.lines]\nkind = \"ndjson\"\ndir = {:?}\n", out.display().to_string());
         let redis = match redis_server().await {
             Some((server, connection, url)) => {
                 let gate = Gate::to(&url).await;
-                let sink = format!(
+                sinks.push_str(&format!(
                     "[sinks.stream]\nkind = \"redis_stream\"\nurl = \"{}\"\nbatch = 50\ntimeout = \"5s\"\n",
                     gate.url
-                );
-                fs::write(world.dir().join("feedmill.toml"), sink).unwrap();
+                ));
                 Some((server, connection, gate))
             }
             None => None,
         };
+        fs::write(world.dir().join("feedmill.toml"), sinks).unwrap();
         let disk = match &database {
             None => Disk::mount(&world.dir().join("disk"), DISK_MB),
             Some(_) => None,
@@ -96,19 +103,25 @@ impl Installation {
             let port =
                 std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let log = made.world.dir().join(format!("engine-{number}.log"));
-            let process = made.spawn(&dir, &log, port);
+            let process = made.spawn(&dir, &log, port, Duration::ZERO);
             made.engines.push(RunningEngine { dir, log, port, process, peak_kb: 0 });
         }
         made
     }
 
-    fn spawn(&self, dir: &Path, log: &Path, port: u16) -> Process {
+    /// Starts an engine whose clock is so far ahead.
+    fn spawn(&self, dir: &Path, log: &Path, port: u16, ahead: Duration) -> Process {
         let listen = format!("api.listen=127.0.0.1:{port}");
         let archive = format!("archive.dir={}", self.world.dir().join("disk/archive").display());
         let mut settings = SETTINGS.to_vec();
         settings.push(&listen);
         settings.extend(self.disk.as_ref().map(|_| archive.as_str()));
-        let program = command(&self.world, dir, self.database.as_deref(), &settings);
+        let mut program = command(&self.world, dir, self.database.as_deref(), &settings);
+        let scale = self.world.clock.scale().unwrap();
+        let scale = Scale { start: scale.start.after(ahead), ..scale };
+        program.env("FEEDMILL_CLOCK", scale.to_string());
+        // Not by its directory: entering the name space of the small disk changes that.
+        program.env("FEEDMILL_CONFIG", self.world.dir().join("feedmill.toml"));
         let mut program = match &self.disk {
             Some(disk) => disk.within(&program),
             None => program,
@@ -125,18 +138,38 @@ impl Installation {
         self.note_memory();
         self.engines[number].process.kill().unwrap();
         self.engines[number].process.wait().unwrap();
+        self.start_again(number, Duration::ZERO);
+    }
+
+    fn start_again(&mut self, number: usize, ahead: Duration) {
         let engine = &self.engines[number];
-        let process = self.spawn(&engine.dir, &engine.log, engine.port);
+        let process = self.spawn(&engine.dir, &engine.log, engine.port, ahead);
         self.engines[number].process = process;
+    }
+
+    /// Lets an engine work on a clock that is ten years ahead, for about as long as a start takes.
+    pub(super) async fn run_years_ahead(&mut self, number: usize) {
+        self.note_memory();
+        self.engines[number].process.kill().unwrap();
+        self.engines[number].process.wait().unwrap();
+        self.start_again(number, TEN_YEARS);
+        self.until("the engine works years ahead", async |this: &Self| {
+            let answers = this.readiness().await;
+            let answered = answers.get(number).is_some_and(|(status, _)| *status != 0);
+            answered.then_some(()).ok_or_else(|| format!("{answers:?}"))
+        })
+        .await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.kill(number);
     }
 
     /// An engine that found no server at its start has ended, as it should: a supervisor starts it again.
     fn restart_ended(&mut self) {
         for number in 0..self.engines.len() {
-            if self.engines[number].process.try_wait().unwrap().is_some() {
-                let engine = &self.engines[number];
-                let process = self.spawn(&engine.dir, &engine.log, engine.port);
-                self.engines[number].process = process;
+            if let Some(status) = self.engines[number].process.try_wait().unwrap() {
+                let expected = (true, Some(1));
+                assert_eq!((self.database.is_some(), status.code()), expected, "an engine crashed");
+                self.start_again(number, Duration::ZERO);
             }
         }
     }
@@ -245,13 +278,18 @@ impl Installation {
 
     /// What a clock that was ten years ahead for a moment leaves behind: every feed is due then.
     pub(super) async fn plan_far_ahead(&self) {
-        let ahead = self.world.clock.now().after(Duration::from_hours(10 * 365 * 24)).ms();
+        let ahead = self.world.clock.now().after(TEN_YEARS).ms();
         let sql = format!(
             "UPDATE task SET due = {ahead} WHERE kind IN (2, 3) AND id IN (SELECT task_id FROM delayed);
              UPDATE delayed SET due = {ahead} WHERE task_id IN (SELECT id FROM task WHERE kind IN (2, 3));"
         );
         match &self.database {
-            Some(url) => connect(url).await.batch_execute(&sql).await.unwrap(),
+            // Every writer locks hosts before their tasks: without this lock, an engine could move a task
+            // between the two statements, and it would wait in two places.
+            Some(url) => {
+                let sql = format!("BEGIN; LOCK TABLE host IN EXCLUSIVE MODE; {sql} COMMIT");
+                connect(url).await.batch_execute(&sql).await.unwrap();
+            }
             None => {
                 let conn =
                     feedmill::db::Connection::open(self.world.config.database_path()).unwrap();
@@ -293,6 +331,38 @@ impl Installation {
             Err(format!("{} of {}, such as {:?}", missing.len(), wanted.len(), missing.first()))
         })
         .await;
+        let events = self.world.store.events_after(0, usize::MAX).await.unwrap();
+        let wanted: BTreeSet<i64> = events.iter().map(|event| event.seq).collect();
+        self.until("all events in the stream", async |this: &Self| {
+            let Some(delivered) = this.stream().await else { return Ok(()) };
+            nothing_missing(&wanted, &delivered.into_iter().collect())
+        })
+        .await;
+        let new = events.iter().filter(|event| event.kind == EventKind::ArticleNew);
+        let wanted: BTreeSet<i64> = new.map(|event| event.seq).collect();
+        self.until("all new articles in the NDJSON files", async |this: &Self| {
+            nothing_missing(&wanted, &places(&this.ndjson()))
+        })
+        .await;
+    }
+
+    /// The events in the Redis stream, in its order; `None` where tests do without Redis.
+    async fn stream(&self) -> Option<Vec<i64>> {
+        let (_, connection, _) = self.redis.as_ref()?;
+        let entries: Vec<(String, Vec<String>)> = redis::cmd("XRANGE")
+            .arg("feedmill:events")
+            .arg("-")
+            .arg("+")
+            .query_async(&mut connection.clone())
+            .await
+            .unwrap();
+        let seq = |(id, _): &(String, _)| id.split('-').next().unwrap().parse().unwrap();
+        Some(entries.iter().map(seq).collect())
+    }
+
+    /// The lines about articles. All engines write them to one directory, one engine at a time.
+    fn ndjson(&self) -> Vec<Value> {
+        lines(&self.world.dir().join("out"), "articles")
     }
 
     pub(super) fn stop(&mut self) {
@@ -310,34 +380,26 @@ impl Installation {
         assert_eq!(subjects.len(), new.len(), "an article is new only once");
         assert!(self.articles().await.values().all(|times| *times == 1), "a story has one article");
         let wanted: BTreeSet<i64> = events.iter().map(|event| event.seq).collect();
-        if let Some((_, connection, _)) = &mut self.redis {
-            // What is left when engines stop is delivered by the next run.
-            let entries: Vec<(String, Vec<String>)> = redis::cmd("XRANGE")
-                .arg("feedmill:events")
-                .arg("-")
-                .arg("+")
-                .query_async(connection)
-                .await
-                .unwrap();
-            let ids: Vec<i64> = entries
-                .iter()
-                .map(|(id, _)| id.split('-').next().unwrap().parse().unwrap())
-                .collect();
-            let distinct: BTreeSet<i64> = ids.iter().copied().collect();
-            assert_eq!(distinct.len(), ids.len(), "no event is there twice");
+        if let Some(delivered) = self.stream().await {
+            let distinct: BTreeSet<i64> = delivered.iter().copied().collect();
+            assert_eq!(distinct.len(), delivered.len(), "no event is there twice");
+            // What came in the last moment before the stop is delivered by the next run.
             let last = distinct.last().copied().unwrap_or(0);
-            let missing: Vec<_> =
-                wanted.range(..=last).filter(|seq| !distinct.contains(seq)).collect();
-            assert!(missing.is_empty(), "the stream lost {missing:?} of {}", wanted.len());
+            nothing_missing(&wanted.range(..=last).copied().collect(), &distinct).unwrap();
         }
-        let told: Vec<Value> = self
-            .engines
-            .iter()
-            .map(|engine| engine.dir.join("out"))
-            .filter(|out| out.join("articles").is_dir())
-            .flat_map(|out| lines(&out, "articles"))
-            .collect();
-        places(&told);
+        places(&self.ndjson());
+    }
+
+    /// How much there was to do, and how much memory it took.
+    #[expect(clippy::print_stdout, reason = "scripts/chaos shows it")]
+    pub(super) fn print_figures(&mut self) {
+        let stories = self.honest_stories().len();
+        let requests = self.world.newsroom.counters().requests;
+        let peak = self.peak_resident_kb() / 1_000;
+        let engines = self.engines.len();
+        println!(
+            "{engines} engines: {stories} honest stories, {requests} requests, {peak} MB at most"
+        );
     }
 
     /// No publisher was asked too soon, too often, or for what it does not want to be asked for.
@@ -350,6 +412,15 @@ impl Installation {
             impolite.len(),
             impolite.first()
         );
+    }
+}
+
+/// Tells what of `wanted` was not delivered.
+fn nothing_missing(wanted: &BTreeSet<i64>, delivered: &BTreeSet<i64>) -> Result<(), String> {
+    let missing: Vec<_> = wanted.difference(delivered).collect();
+    match missing.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("{} of {}, such as {first}", missing.len(), wanted.len())),
     }
 }
 

@@ -28,7 +28,7 @@ fn a_proxy_of_a_source_is_public_or_allowed_by_the_configuration() {
         let told = desk.fails(&args, 2, "fetch.allow_networks can allow it");
         assert!(!told.contains("hunter2"), "{told}");
         desk.ok(&[&args[..], &["--set", "fetch.allow_networks=10.0.0.0/8"]].concat());
-        desk.ok(&["source", "access", "alder"]);
+        desk.ok(&["source", "access", "alder", "--clear"]);
     }
     desk.ok(&["source", "access", "alder", "--proxy", "socks5h://proxy.example:1080"]);
     // It says so even where it was stored before.

@@ -28,7 +28,7 @@ fn program(world: &World, args: &[&str]) -> Command {
     let mut command = binary();
     command
         .args(args)
-        .args(["--set", &format!("fetch.resolve=*.newsroom.test={}", world.newsroom.addr())])
+        .args(["--set", &format!("fetch.resolve=*.test={}", world.newsroom.addr())])
         .args(["--set", "fetch.contact=https://newsroom.test/robot", "--data-dir"])
         .arg(world.dir().join("own"))
         .env("FEEDMILL_CLOCK", world.clock.scale().unwrap().to_string())

@@ -26,6 +26,25 @@ fn submissions_are_reported_honestly() {
     assert!(!reply.stdout.contains("ann:pw"), "{}", reply.stdout);
     assert!(reply.stderr.contains("none of the addresses"), "{}", reply.stderr);
 
+    // What can never be fetched is not in the queue, whatever is said about it.
+    let private = ["http://127.0.0.1/a", "http://2130706433/", "https://example.com:22/"];
+    let reply = desk.run(&[&submit[..], &private].concat());
+    assert_eq!(
+        (reply.code, reply.stdout.matches(": refused: ").count()),
+        (1, 3),
+        "{}",
+        reply.stdout
+    );
+    let reply =
+        desk.run(&[&submit[..], &["https://example.com/a", private[0], "nope", "--json"]].concat());
+    let told: Value = serde_json::from_str(&reply.stdout).unwrap();
+    let rejected = told["rejected"].as_array().unwrap();
+    let codes: Vec<_> = rejected.iter().map(|one| one["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["refused_address", "url_malformed"], "in their order: {told}");
+    let allowed = ["--set", "fetch.allow_networks=127.0.0.0/8"];
+    let told = desk.ok(&[&submit[..], &private[..1], &allowed].concat());
+    assert!(told.starts_with("1 new, 0 known"), "{told}");
+
     let lines: String = (0..2_500).map(|n| format!("https://example.com/{n}\n")).collect();
     let lines = format!("# many\n\n{lines}");
     let piped = reply_to(&desk, &["frontier", "submit", "-"], &lines);
@@ -190,6 +209,13 @@ fn an_import_tells_which_lines_are_wrong() {
     assert_eq!((rows[0][0], rows[0][1], rows[0][3]), ("4", "url_malformed", "nope"));
     assert_eq!((rows[30][0], rows[30][1], rows[30][3]), ("34", "url_scheme", "ftp://a.example/29"));
 
+    // The file is for programs: an address is what it was.
+    fs::write(desk.path().join("strange.txt"), "ftp://a.example/\u{200f}\u{9b}\u{2028}x\n")
+        .unwrap();
+    desk.run(&["frontier", "import", "strange.txt", "--rejects", "bad.tsv"]);
+    let bad = fs::read_to_string(desk.path().join("bad.tsv")).unwrap();
+    assert!(bad.ends_with("\tftp://a.example/\u{200f}\u{9b}\u{2028}x\n"), "{bad:?}");
+
     let endless = format!("https://a.example/2\n{}\nhttps://a.example/1\n", "x".repeat(200_000));
     let told = reply_to(&desk, &["frontier", "import", "-"], &endless).stdout;
     assert!(told.starts_with("1 new, 1 known (0 raised), 1 rejected\n  line 2: xxx"), "{told}");
@@ -253,9 +279,10 @@ fn a_running_engine_hears_that_a_host_is_unblocked() {
     let desk = Desk::new();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/story", server.local_addr().unwrap());
-    desk.ok(&["frontier", "submit", &address]);
+    let allowed = ["--set", "fetch.allow_networks=127.0.0.0/8"];
+    desk.ok(&[&["frontier", "submit", &address][..], &allowed].concat());
     desk.ok(&["host", "block", &address]);
-    let mut child = engine(&desk, &["--set", "fetch.allow_networks=127.0.0.0/8"]);
+    let mut child = engine(&desk, &allowed);
     while !feedmill::db::EngineLock::is_held(&desk.path().join("feedmill-data/feedmill.db")) {
         std::thread::yield_now();
     }

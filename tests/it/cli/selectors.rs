@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use super::Desk;
 
 /// A publisher with a feed of four stories; the fourth has an endless title. Returns its port.
-fn publisher() -> u16 {
+pub(super) fn publisher() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -81,7 +81,13 @@ fn selectors_are_tried_kept_and_used_to_read_again() {
     let failed = &shown["channels"][0]["failures"];
     assert_eq!(failed, 0, "which is no failure of the source");
 
-    desk.ok(&["source", "selectors", "press"]);
+    let selectors = ["source", "selectors", "press"];
+    for _ in 0..2 {
+        let shown = desk.ok(&selectors);
+        assert_eq!(shown, "articles of press are read by exclude `.none`\n", "and keeps them");
+    }
+    assert_eq!(desk.json(&selectors)["selectors"]["exclude"][0], ".none");
+    assert!(desk.ok(&[&selectors[..], &["--clear"]].concat()).contains("without selectors"));
     desk.fails(&["source", "test", "press"], 2, "no selectors");
     desk.fails(&["source", "test", "nobody", "--title", "h1"], 1, "nobody");
     let test = ["source", "test", "press", "--title", ".none, h2.real"];
