@@ -26,6 +26,7 @@ use crate::db::DbError;
 use crate::frontier::TaskFilter;
 use crate::model::{Ask, Code, Discovery, IngestionMode, Kind, Source, SourceId};
 use crate::store::Store;
+use crate::store::browse::damaged::damaged_sources;
 use crate::store::browse::sources::{Channel, ChannelQuery, SourceQuery, channels, sources};
 
 pub(super) fn routes() -> OpenApiRouter<Api> {
@@ -228,6 +229,8 @@ pub(super) struct Standings {
     sources: usize,
     /// By standing: failing, blocked, `over_quota`, late, `never_fetched`, disabled, healthy.
     counts: std::collections::BTreeMap<String, usize>,
+    /// Sources whose rows are damaged: they are in no other count.
+    damaged: u64,
 }
 
 /// Counts sources by how they do
@@ -249,7 +252,8 @@ async fn standings(State(api): State<Api>, _: Asked<Nothing>) -> Result<Json<Sta
             let own = own.get(&source.id).map_or(&[][..], Vec::as_slice);
             *counts.entry(word(standing(source, own, None, &as_of).group)).or_default() += 1;
         }
-        Ok::<_, DbError>(Standings { sources: sources.len(), counts })
+        let damaged = damaged_sources(store).await?;
+        Ok::<_, DbError>(Standings { sources: sources.len(), counts, damaged })
     };
     Ok(Json(api.memo.standings.get(&api.workers, (), counted).await?))
 }

@@ -9,6 +9,7 @@ use super::super::{Context, Failure, text};
 use crate::app::standing::{AsOf, Group, Standing, standing};
 use crate::model::{Discovery, SourceId, Ts};
 use crate::store::ChannelState;
+use crate::store::browse::damaged::damaged_sources;
 
 pub(super) async fn run(all: bool, context: &Context) -> Result<(), Failure> {
     let store = context.store().await?;
@@ -34,11 +35,21 @@ pub(super) async fn run(all: bool, context: &Context) -> Result<(), Failure> {
     let key = |group: &Group| group.as_str().replace(' ', "_");
     let counts: BTreeMap<_, _> = groups.iter().map(|(group, of)| (key(group), of.len())).collect();
     let listed: BTreeMap<_, _> = groups.iter().map(|(group, of)| (key(group), of)).collect();
-    let value = json!({ "sources": sources.len(), "counts": counts, "groups": listed });
-    context.out.emit(&value, |out| told(&groups, all, context.clock.now(), out))
+    let damaged = damaged_sources(&*store).await?;
+    let value = json!({
+        "sources": sources.len(), "counts": counts, "damaged": damaged, "groups": listed
+    });
+    context.out.emit(&value, |out| {
+        let shown = listing(&groups, all, context.clock.now(), out);
+        if damaged == 0 {
+            return shown;
+        }
+        let damaged = text::count(damaged, "damaged source");
+        format!("{shown}\n\n{damaged} left out: `feedmill doctor` lists what is damaged")
+    })
 }
 
-fn told(groups: &[(Group, Vec<&Standing<'_>>)], all: bool, now: Ts, out: &Out) -> String {
+fn listing(groups: &[(Group, Vec<&Standing<'_>>)], all: bool, now: Ts, out: &Out) -> String {
     if groups.iter().all(|(_, of)| of.is_empty()) {
         return "no sources yet: `feedmill source add URL` adds one".to_owned();
     }

@@ -195,8 +195,33 @@ impl Checked {
 
 /// The rows that are damaged, so many at the most, and how many there are.
 pub async fn damaged(store: &dyn Store, limit: usize) -> Result<(Vec<DamagedRow>, u64), DbError> {
-    let (mut found, mut count) = (Vec::new(), 0);
+    let mut found = Found { rows: Vec::new(), limit, count: 0 };
     for table in &TABLES {
+        found.add(store, table).await?;
+    }
+    Ok((found.rows, found.count))
+}
+
+/// How many sources are damaged, and so are left out wherever sources are read.
+pub async fn damaged_sources(store: &dyn Store) -> Result<u64, DbError> {
+    let mut found = Found { rows: Vec::new(), limit: 0, count: 0 };
+    for table in TABLES.iter().filter(|checked| checked.table == DamagedTable::Source) {
+        found.add(store, table).await?;
+    }
+    Ok(found.count)
+}
+
+/// The damaged rows that were found so far.
+struct Found {
+    rows: Vec<DamagedRow>,
+    /// How many of them are kept.
+    limit: usize,
+    count: u64,
+}
+
+impl Found {
+    /// Reads a whole table.
+    async fn add(&mut self, store: &dyn Store, table: &Checked) -> Result<(), DbError> {
         let mut after = None;
         loop {
             let rows = store.select(table.statement(store.dialect(), after.clone())).await?;
@@ -209,16 +234,15 @@ pub async fn damaged(store: &dyn Store, limit: usize) -> Result<(Vec<DamagedRow>
                 }
                 after = row.value(0);
                 let Err(damage) = checked((table.check)(row), || None)? else { continue };
-                count += 1;
-                if found.len() < limit {
+                self.count += 1;
+                if self.rows.len() < self.limit {
                     let (table, id) = (table.table, (table.id)(row));
-                    found.push(DamagedRow { table, id, reason: damage.reason });
+                    self.rows.push(DamagedRow { table, id, reason: damage.reason });
                 }
             }
             if rows.len() < PAGE {
-                break;
+                return Ok(());
             }
         }
     }
-    Ok((found, count))
 }

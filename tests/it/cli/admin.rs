@@ -408,3 +408,19 @@ fn explain_tells_what_a_host_waits_for() {
     assert!(json["waits"]["why"].as_str().unwrap().contains("rate_limited"), "{json}");
     desk.fails(&["explain", "nobody"], 2, "no source, no known host and no address");
 }
+
+/// A source that cannot be read is in no group: that it is there is said all the same.
+#[test]
+fn the_status_of_sources_counts_those_that_are_damaged() {
+    let desk = Desk::new();
+    for name in ["a", "b"] {
+        desk.ok(&["source", "add", "--no-check", &format!("https://{name}.example/feed")]);
+    }
+    assert_eq!(desk.json(&["source", "status"])["damaged"], 0);
+    let conn = rusqlite::Connection::open(desk.path().join("feedmill-data/feedmill.db")).unwrap();
+    let sql = "UPDATE source SET spec = '{' WHERE id = (SELECT min(id) FROM source)";
+    assert_eq!(conn.execute(sql, []).unwrap(), 1);
+    let status = desk.json(&["source", "status"]);
+    assert_eq!((&status["sources"], &status["damaged"]), (&1.into(), &1.into()), "{status}");
+    assert!(desk.ok(&["source", "status"]).contains("1 damaged source left out"));
+}
