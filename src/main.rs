@@ -28,11 +28,8 @@ mod allocator_settings {
     /// By default memory that was freed stays resident for a second, which is long enough for several large
     /// documents, and it is backed by pages of 2 MB, of which each stays for one small value that is still
     /// needed. The peak of an engine that reads many large documents was two and a half times as high.
-    ///
-    /// SQLite takes its memory from the C library, which gives each thread an arena of its own: the page caches of
-    /// readers moved from thread to thread and left holes in every one of them.
-    const SETTINGS: [(&str, &str); 3] =
-        [("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_ALLOW_THP", "0"), ("MALLOC_ARENA_MAX", "2")];
+    const SETTINGS: [(&str, &str); 2] =
+        [("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_ALLOW_THP", "0")];
 
     /// Replaces this process by the same program with those settings that the user did not choose. Where this
     /// is not possible, the program only needs more memory.
