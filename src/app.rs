@@ -152,7 +152,7 @@ impl AppError {
         match self {
             Self::DataDir { .. } => "data_dir",
             Self::Lock(LockError::Held { .. }) => "engine_running",
-            Self::Lock(LockError::Linked { .. }) => "database_linked",
+            Self::Lock(LockError::File(error)) => error.code(),
             Self::Lock(LockError::Unwritable { .. }) => "data_dir_unwritable",
             Self::Lock(LockError::NotRegular { .. }) => "lock_not_regular",
             Self::Taken(_) | Self::Evicted(_) => "database_taken",

@@ -157,7 +157,7 @@ pub struct Fetch {
     pub conditional_pages: bool,
     /// Fixed addresses for names, as `HOST=IP:PORT`. HOST may be `*.example.test` for all names
     /// below it; several entries for one HOST are tried in turn. Requests to these names connect there,
-    /// whatever the address: the guard against private networks does not apply to them.
+    /// whatever the address: the guard against private networks lets this port of it pass, and no other.
     pub resolve: Vec<Resolve>,
     /// A proxy for all requests: "http://", "https://", "socks5://" or "socks5h://", with
     /// `user:password@` where it asks. All but socks5 resolve names themselves, so that the guard

@@ -6,6 +6,7 @@
 pub mod backup;
 mod check;
 mod damaged;
+mod file;
 mod lock;
 pub mod migrate;
 pub(crate) mod postgres;
@@ -16,6 +17,7 @@ pub mod transfer;
 
 pub use check::quick_check;
 pub(crate) use damaged::{whole, whole_rows};
+pub use file::{FileError, open_own};
 pub use lock::{EngineLock, LockError, ServerLock};
 pub use postgres::{Conn, Eviction, Hold, InUse, OwnTime, PgDb, PgLimits, Role, Session};
 pub use rusqlite::Connection;
@@ -43,6 +45,9 @@ pub enum DbError {
         /// What the system says.
         message: String,
     },
+    /// Opening it could do harm.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Its pages do not fit together, some are missing, or it is something else.
     #[error(
         "the database {path} is damaged ({message}): restore a backup with `feedmill restore FILE --force`, or move it away and build it from the archive with `feedmill rebuild`"
@@ -96,6 +101,7 @@ impl DbError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Open { .. } => "database_open",
+            Self::File(error) => error.code(),
             Self::Damaged { .. } => "store_damaged",
             Self::Schema(_) => "database_schema",
             Self::Busy => "database_busy",

@@ -147,7 +147,7 @@ pub(super) fn is_foreign(path: &Path) -> bool {
 pub fn check_file(config: &Config) -> Result<(), AppError> {
     let path = config.database_path();
     // By another name its tables may be in a log that is not found.
-    EngineLock::check_links(&path)?;
+    EngineLock::check_file(&path)?;
     refuse(config, look(&path), &path.display().to_string())
 }
 

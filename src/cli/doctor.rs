@@ -10,11 +10,11 @@ use serde_json::json;
 
 use super::out::{Out, Tone};
 use super::places::{self, Access};
-use super::{Context, Failure, migrate::connect, text};
+use super::{Context, Failure, text};
 use crate::app::{self, pg_limits};
 use crate::clock::Clock;
 use crate::config::{Config, Loaded};
-use crate::db::{DbError, EngineLock, PgDb, backup, migrate};
+use crate::db::{DbError, EngineLock, PgDb, backup, migrate, open_own};
 use crate::model::Ts;
 use crate::store::browse::damaged::damaged;
 use crate::store::{DamagedTable, TimesAhead};
@@ -156,7 +156,7 @@ fn database(config: &Config) -> Vec<Check> {
     if !path.exists() {
         return vec![Check::new("database", Health::Ok, format!("{shown} is made when needed"))];
     }
-    let looked = connect(config, OpenFlags::empty()).and_then(|conn| {
+    let looked = open_own(&path, OpenFlags::empty()).and_then(|conn| {
         let verdict: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         Ok((verdict, migrate::status(&conn), migrate::missing_tables(&conn)?))
     });

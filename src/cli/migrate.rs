@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Context, Failure, text};
 use crate::app::{self, AppError, pg_limits};
 use crate::config::Config;
-use crate::db::{Connection, DbError, PgDb, backup, migrate, private};
+use crate::db::{Connection, DbError, PgDb, backup, migrate, open_own, private};
 
 /// Shows and takes the steps of the database's schema
 #[derive(Debug, Subcommand)]
@@ -49,7 +49,7 @@ async fn up(config: &Config) -> Result<Vec<&'static str>, Failure> {
         Failure::failed("data_dir", format!("cannot make {}: {error}", dir.display()))
     })?;
     backup::make(&path);
-    let mut conn = connect(config, OpenFlags::SQLITE_OPEN_CREATE)?;
+    let mut conn = open_own(&path, OpenFlags::SQLITE_OPEN_CREATE)?;
     conn.pragma_update(None, "journal_mode", "WAL").map_err(DbError::from)?;
     Ok(migrate::up(&mut conn)?)
 }
@@ -76,8 +76,9 @@ async fn down(config: &Config, steps: usize, yes: bool, context: &Context) -> Re
         }
         None => {
             // What is not there is told before a lock is made beside it.
-            let mut conn = connect(config, OpenFlags::empty())?;
-            let _alone = match app::lock_alone(&config.database_path()) {
+            let path = config.database_path();
+            let mut conn = open_own(&path, OpenFlags::empty())?;
+            let _alone = match app::lock_alone(&path) {
                 Ok(alone) => alone,
                 Err(app::AloneError::InUse(message)) => return Err(in_use_failure(&message)),
                 Err(app::AloneError::Lock(error)) => return Err(AppError::from(error).into()),
@@ -102,8 +103,9 @@ pub(super) async fn status(config: &Config) -> Result<Vec<migrate::Step>, DbErro
         let db = PgDb::connect_with(url, None, pg_limits(config)).await?;
         return migrate::postgres::status(&db.client().await?).await;
     }
-    if config.database_path().exists() {
-        migrate::status(&connect(config, OpenFlags::empty())?)
+    let path = config.database_path();
+    if path.exists() {
+        migrate::status(&open_own(&path, OpenFlags::empty())?)
     } else {
         // Looking must not make the file.
         migrate::status(&Connection::open_in_memory()?)
@@ -116,16 +118,4 @@ fn told_status(steps: &[migrate::Step], context: &Context) -> Result<(), Failure
         let rows = steps.iter().map(|step| [step.name.to_owned(), state(step.applied)]);
         out.table(["step", "state"], rows.collect())
     })
-}
-
-/// A plain connection; the file must exist unless `create` is among the flags.
-pub(super) fn connect(config: &Config, more: OpenFlags) -> Result<Connection, DbError> {
-    let path = config.database_path();
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
-    let opened = Connection::open_with_flags(&path, flags).and_then(|conn| {
-        conn.busy_timeout(std::time::Duration::from_secs(5))?;
-        conn.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
-        Ok(conn)
-    });
-    opened.map_err(|error| DbError::opening(&path, error))
 }

@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::lock::resolved;
 use super::transfer::{Phase, Progress};
-use super::{DbError, migrate, private, transfer};
+use super::{DbError, file, migrate, private, transfer};
 
 /// Pages that are copied at once.
 const PAGES: std::ffi::c_int = 2_048;
@@ -200,12 +200,9 @@ fn look(path: &Path) -> Result<Connection, DbError> {
 }
 
 fn open(path: &Path, flags: OpenFlags) -> Result<Connection, DbError> {
-    let opened = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .and_then(|conn| {
-            conn.busy_timeout(std::time::Duration::from_secs(5))?;
-            Ok(conn)
-        });
-    opened.map_err(|error| DbError::opening(path, error))
+    let conn = file::open(path, flags)?;
+    conn.busy_timeout(std::time::Duration::from_secs(5))?;
+    Ok(conn)
 }
 
 #[cfg(test)]

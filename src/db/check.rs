@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::OpenFlags;
 use tokio::sync::oneshot;
+
+use super::{DbError, file};
 
 /// Reads the whole file in a thread of its own; what is wrong with it, if anything. When nobody waits
 /// for the answer any more, `late` hears of damage.
@@ -26,19 +28,14 @@ pub fn quick_check(
 
 /// What SQLite says of a file; nothing when it is sound, or when another process keeps it from looking.
 fn damage(path: &Path) -> Option<String> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let said = Connection::open_with_flags(path, flags).and_then(|conn| {
-        conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+    let said = file::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).and_then(|conn| {
+        let look = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        look.map_err(|error| DbError::opening(path, error))
     });
     match said {
         Ok(verdict) => (verdict != "ok").then(|| verdict.replace('\n', " ")),
-        Err(error) => {
-            let is_damage = matches!(
-                error.sqlite_error_code(),
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-            );
-            is_damage.then(|| error.to_string())
-        }
+        Err(DbError::Damaged { message, .. }) => Some(message),
+        Err(_) => None,
     }
 }
 

@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::file::{self, FileError, with_suffix};
 use super::private;
 
 /// How often a lock that is held is looked at again before it counts.
@@ -41,7 +42,7 @@ pub enum LockError {
         /// The other process, as far as it said.
         pid: String,
     },
-    /// Its lock file, or a file that SQLite keeps beside it, leads elsewhere or is no file at all.
+    /// Its lock file leads elsewhere or is no file at all.
     #[error(
         "{path} is not a regular file with one name but a link, a directory or the like: remove it, the next start \
          makes it anew"
@@ -50,16 +51,9 @@ pub enum LockError {
         /// The file.
         path: String,
     },
-    /// Its file has several names.
-    #[error(
-        "{path} has {links} hard links: SQLite keeps its log beside the name that it opens, so that two names would damage the database; remove the others, or copy the file"
-    )]
-    Linked {
-        /// The database.
-        path: String,
-        /// How many names it has.
-        links: u64,
-    },
+    /// Its database cannot be opened without harm.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The directory cannot be written.
     #[error("cannot write to {dir}: {source}")]
     Unwritable {
@@ -84,7 +78,7 @@ impl EngineLock {
 
     /// Takes the lock of a database for this process, or says who has it.
     pub fn take_database(database: &Path) -> Result<Self, LockError> {
-        Self::check_links(database)?;
+        Self::check_file(database)?;
         let lock = Self::take(&Self::of_database(database))?;
         if is_locked(&log_of(database)) {
             // The lock file of the engine that has the log was deleted.
@@ -93,22 +87,10 @@ impl EngineLock {
         Ok(lock)
     }
 
-    /// Refuses a database with several names, each of which would have another lock and another log of SQLite,
-    /// and whatever blocks or leads elsewhere in the place of the files that SQLite keeps beside it.
-    pub fn check_links(database: &Path) -> Result<(), LockError> {
-        match fs::metadata(database) {
-            Ok(found) if found.is_file() && found.nlink() > 1 => {
-                let path = database.display().to_string();
-                return Err(LockError::Linked { path, links: found.nlink() });
-            }
-            _ => {}
-        }
-        for beside in ["-wal", "-shm", "-journal"].map(|suffix| with_suffix(database, suffix)) {
-            if fs::symlink_metadata(&beside).is_ok_and(|found| !has_one_name(&found)) {
-                return Err(LockError::NotRegular { path: beside.display().to_string() });
-            }
-        }
-        Ok(())
+    /// Refuses a database that another engine could open beside this one, with a lock and a log of its own, and
+    /// whatever blocks or leads elsewhere in the place of the files that SQLite keeps beside it.
+    pub fn check_file(database: &Path) -> Result<(), LockError> {
+        Ok(file::check(database)?)
     }
 
     /// Takes a lock file for this process, or says who has it.
@@ -226,10 +208,6 @@ fn open_lock(path: &Path) -> Result<File, LockError> {
     if found.nlink() > 1 { Err(not_regular()) } else { Ok(file) }
 }
 
-fn has_one_name(found: &fs::Metadata) -> bool {
-    found.is_file() && found.nlink() == 1
-}
-
 /// Takes a lock, also when somebody who only looks holds it for a moment.
 fn try_lock(file: &File, take: fn(&File) -> Result<(), TryLockError>) -> Result<(), TryLockError> {
     let mut taken = take(file);
@@ -253,13 +231,6 @@ fn is_locked(path: &Path) -> bool {
 /// The write-ahead log of a database, by whatever path that is reached.
 fn log_of(database: &Path) -> PathBuf {
     with_suffix(database, "-wal")
-}
-
-/// A file beside the one that a path leads to.
-fn with_suffix(database: &Path, suffix: &str) -> PathBuf {
-    let mut name = resolved(database).into_os_string();
-    name.push(suffix);
-    name.into()
 }
 
 fn shown_dir(path: &Path) -> String {
@@ -323,41 +294,6 @@ mod tests {
         for path in [&database, &by_name, &by_file] {
             let refused = EngineLock::take_database(path).unwrap_err();
             assert!(refused.to_string().contains("2 hard links"), "{refused}");
-        }
-    }
-
-    #[test]
-    fn what_is_beside_a_database_is_a_file_with_one_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let (database, other) = (dir.path().join("x.db"), dir.path().join("other"));
-        fs::write(&database, "").unwrap();
-        fs::write(&other, "precious").unwrap();
-        for suffix in ["-wal", "-shm", "-journal"] {
-            let beside = with_suffix(&database, suffix);
-            fs::write(&beside, "").unwrap();
-            EngineLock::check_links(&database).unwrap();
-            let made: [fn(&Path, &Path); 4] = [
-                |_, to| {
-                    rustix::fs::mknodat(
-                        rustix::fs::CWD,
-                        to,
-                        rustix::fs::FileType::Fifo,
-                        rustix::fs::Mode::RUSR,
-                        0,
-                    )
-                    .unwrap()
-                },
-                |_, to| fs::create_dir(to).unwrap(),
-                |other, to| symlink(other, to).unwrap(),
-                |other, to| fs::hard_link(other, to).unwrap(),
-            ];
-            for make in made {
-                fs::remove_file(&beside).or_else(|_| fs::remove_dir(&beside)).unwrap();
-                make(&other, &beside);
-                let refused = EngineLock::check_links(&database).unwrap_err().to_string();
-                assert!(refused.contains(&beside.display().to_string()), "{refused}");
-            }
-            fs::remove_file(&beside).unwrap();
         }
     }
 

@@ -15,7 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
-use super::{DbError, backup, migrate};
+use super::{DbError, backup, file, migrate};
 
 /// How long to wait for another process that writes, such as one that purges a million tasks.
 const BUSY: Duration = Duration::from_secs(30);
@@ -262,11 +262,10 @@ fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
 
 /// A connection with the settings that all of ours share.
 pub(super) fn connect(path: &Path) -> Result<Connection, DbError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     backup::make(path);
-    let opened = Connection::open_with_flags(path, flags).and_then(|conn| {
+    let conn = file::open(path, flags)?;
+    let settings = || {
         conn.busy_timeout(BUSY)?;
         conn.set_prepared_statement_cache_capacity(128);
         // Without this, SQLite plans a prepared statement anew whenever a bound value changes.
@@ -275,10 +274,10 @@ pub(super) fn connect(path: &Path) -> Result<Connection, DbError> {
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "cache_size", READER_CACHE)?;
         conn.pragma_update(None, "wal_autocheckpoint", 32_768)?;
-        conn.pragma_update(None, "temp_store", "MEMORY")?;
-        Ok(conn)
-    });
-    opened.map_err(|error| DbError::opening(path, error))
+        conn.pragma_update(None, "temp_store", "MEMORY")
+    };
+    settings().map_err(|error| DbError::opening(path, error))?;
+    Ok(conn)
 }
 
 fn write_all(conn: &Connection, waiting: &Receiver<Jobs>) {

@@ -15,6 +15,11 @@ fn feedmill(world: &World, dir: &Path, database: Option<&str>, args: &[&str]) ->
     command
 }
 
+/// Where programs of the system are.
+fn path() -> Option<(&'static str, std::ffi::OsString)> {
+    std::env::var_os("PATH").map(|path| ("PATH", path))
+}
+
 /// What a command that has to fail says.
 fn refused(command: &mut Command) -> String {
     let done = command.output().unwrap();
@@ -82,6 +87,102 @@ async fn a_second_engine_finds_the_first_by_every_path() {
     let said = second(&elsewhere, &named);
     assert!(said.contains("2 hard links"), "{said}");
     assert!(terminate(&mut engine.child));
+}
+
+/// In a container a file can be mounted without its directory: it is the same file, with another log beside it.
+/// Only root can mount one for a test; elsewhere the unit tests of the check have to do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_mounted_without_its_directory_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let world = World::new(1, 1).await;
+    let (dir, other) = (world.config.data_dir.clone(), world.dir().join("other"));
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("feedmill.db"), "").unwrap();
+    let mut engine = Engine::start(command(&world, &dir, None, &[]), world.dir().join("log"));
+    until("the engine", || async { world.store.engines().await.unwrap() > 0 }).await;
+    let commands: [&[&str]; 4] = [
+        &["run", "--set", ANYWHERE],
+        &["source", "status"],
+        &["migrate", "down", "--yes"],
+        &["doctor"],
+    ];
+    for args in commands {
+        let program = feedmill(&world, &other, None, args);
+        let script = format!("mount --bind {}/feedmill.db \"$0\" && exec \"$@\"", dir.display());
+        let mut mounted = Command::new("unshare");
+        mounted.args(["--mount", "sh", "-c", &script]).arg(other.join("feedmill.db"));
+        mounted.arg(program.get_program()).args(program.get_args()).current_dir(world.dir());
+        mounted.env_clear().envs(path());
+        let done = mounted.output().unwrap();
+        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        // A container without the right to mount cannot show it.
+        if said.contains("unshare failed") || said.contains("permission denied") {
+            break;
+        }
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("mount the whole directory"), "{args:?}: {said}");
+    }
+    assert!(terminate(&mut engine.child));
+}
+
+/// A FIFO blocks whoever opens it, and SQLite writes to what has the name of one of its files.
+#[test]
+fn no_command_is_held_up_or_writes_elsewhere_by_what_stands_for_a_database() {
+    let home = tempfile::tempdir().unwrap();
+    let (sound, other) = (home.path().join("sound"), home.path().join("other"));
+    let feedmill = |dir: &Path, args: &[&str]| {
+        let program = binary();
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=1", "60"]).arg(program.get_program()).args(args);
+        command.arg("--data-dir").arg(dir).current_dir(home.path()).env_clear().envs(path());
+        let done = command.output().unwrap();
+        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        (done.status.code(), said)
+    };
+    assert_eq!(feedmill(&sound, &["migrate", "up"]).0, Some(0));
+    let precious = "precious".repeat(5_000);
+    let commands: [&[&str]; 10] = [
+        &["migrate", "status"],
+        &["migrate", "down", "--yes"],
+        &["migrate", "up"],
+        &["doctor"],
+        &["source", "status"],
+        &["source", "list"],
+        &["export", "--out", "articles.ndjson"],
+        &["backup", "backup.db"],
+        &["move", "--to", "moved.db"],
+        &["once"],
+    ];
+    for (suffix, is_fifo) in [
+        ("", true),
+        ("-wal", true),
+        ("-wal", false),
+        ("-shm", true),
+        ("-shm", false),
+        ("-journal", true),
+    ] {
+        let dir = home.path().join(format!("data{suffix}{is_fifo}"));
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::copy(sound.join("feedmill.db"), dir.join("feedmill.db")).unwrap();
+        std::fs::write(&other, &precious).unwrap();
+        let place = dir.join(format!("feedmill.db{suffix}"));
+        drop(std::fs::remove_file(&place));
+        if is_fifo {
+            use rustix::fs::{CWD, FileType, Mode, mknodat};
+            mknodat(CWD, &place, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        } else {
+            std::fs::hard_link(&other, &place).unwrap();
+        }
+        for args in commands {
+            let (code, said) = feedmill(&dir, args);
+            let shown = place.display().to_string();
+            assert_eq!(code, Some(1), "{args:?} with {shown}: {said}");
+            assert!(said.contains(&shown), "{args:?}: {said}");
+        }
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), precious, "{suffix}");
+    }
 }
 
 /// Deletes every lock file of an installation.
