@@ -324,33 +324,57 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     is_bearer.then(|| token.trim())
 }
 
+/// Who asks when no token is sent, as far as the request itself tells, and whose program that is.
+struct Tokenless {
+    who: Who,
+    user: Option<LocalUser>,
+}
+
+const TOKEN: &str =
+    "send `Authorization: Bearer TOKEN`; `feedmill token create NAME --scope read` makes one";
+
+fn not_local(why: NotLocal) -> String {
+    format!("this request is not local, because {why}: {TOKEN}")
+}
+
 /// Who asks without a token, or why that is not enough.
-fn without_token(guard: &Guard, request: &Request) -> Result<Who, String> {
-    const TOKEN: &str =
-        "send `Authorization: Bearer TOKEN`; `feedmill token create NAME --scope read` makes one";
+fn without_token(guard: &Guard, request: &Request) -> Result<Tokenless, String> {
     let socket = request.extensions().get::<SocketPeer>();
     let own = socket.is_none().then_some(guard.address);
-    let user = request.extensions().get::<LocalUser>();
     let (name, scope) = match socket {
         Some(SocketPeer { is_trusted: true }) => ("unix socket", Scope::Admin),
         None if guard.open => ("local", Scope::Write),
         Some(_) | None => return Err(TOKEN.to_owned()),
     };
-    let checked = local::check(request.version(), request.headers(), own).and_then(|()| {
-        if user.is_none_or(LocalUser::is_trusted) { Ok(()) } else { Err(NotLocal::User) }
-    });
-    match checked {
-        Ok(()) => Ok(Who { name: name.to_owned(), scope, open: true }),
-        Err(why) => Err(format!("this request is not local, because {why}: {TOKEN}")),
+    local::check(request.version(), request.headers(), own).map_err(not_local)?;
+    let who = Who { name: name.to_owned(), scope, open: true };
+    Ok(Tokenless { who, user: request.extensions().get::<LocalUser>().cloned() })
+}
+
+impl Tokenless {
+    /// Whether it is a program of our own account or of root.
+    async fn check(self) -> Result<Who, String> {
+        match self.user {
+            Some(user) if !user.is_trusted().await => Err(not_local(NotLocal::User)),
+            _ => Ok(self.who),
+        }
     }
 }
 
 /// Who asks; `without` is who that is when no token is sent. One that is sent is always looked at.
-async fn who(api: &Api, headers: &HeaderMap, without: Result<Who, String>) -> Result<Who, Problem> {
+async fn who(
+    api: &Api,
+    headers: &HeaderMap,
+    without: Result<Tokenless, String>,
+) -> Result<Who, Problem> {
     let unauthorized =
         |detail: &str| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     if headers.get(header::AUTHORIZATION).is_none() {
-        return without.map_err(|detail| unauthorized(&detail));
+        let checked = match without {
+            Ok(tokenless) => tokenless.check().await,
+            Err(detail) => Err(detail),
+        };
+        return checked.map_err(|detail| unauthorized(&detail));
     }
     let token = bearer(headers).filter(|token| !token.contains('\0'));
     if token.is_some_and(|token| api.guard.login.is(token)) {

@@ -4,11 +4,17 @@
 //! under an account of its own, and Linux tells the account of both ends of a connection that stays on this
 //! machine.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+#[cfg(target_os = "linux")]
+mod sock_diag;
+mod tables;
 
-/// The tables of the system's TCP connections.
-const TABLES: [&str; 2] = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use tokio::sync::{OnceCell, Semaphore};
+
+/// Tables are read one after the other, and never on the threads that answer requests.
+static TABLE: Semaphore = Semaphore::const_new(1);
 
 /// Whether a connection comes from our own account or root, found out when it is first needed.
 #[derive(Clone, Debug)]
@@ -17,7 +23,18 @@ pub(super) struct LocalUser {
     peer: SocketAddr,
     /// Our end.
     own: SocketAddr,
-    is_trusted: Arc<OnceLock<bool>>,
+    is_trusted: Arc<OnceCell<bool>>,
+}
+
+/// Who has one end of a connection open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Account {
+    /// A program of this account.
+    Of(u32),
+    /// No program, or one that is not on this machine.
+    None,
+    /// The system does not tell.
+    Unknown,
 }
 
 impl LocalUser {
@@ -25,52 +42,24 @@ impl LocalUser {
         Self { peer, own, is_trusted: Arc::default() }
     }
 
-    /// Whether it is our own account or root. Where the system has no such tables, the account is not known, and
-    /// other signs of a proxy have to do.
-    pub(super) fn is_trusted(&self) -> bool {
-        *self.is_trusted.get_or_init(|| {
-            let tables: Vec<String> =
-                TABLES.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();
-            let ours = rustix::process::geteuid().as_raw();
-            let uid = tables.iter().find_map(|table| uid_of(table, self.peer, self.own));
-            tables.is_empty() || uid.is_some_and(|uid| uid == ours || uid == 0)
-        })
+    /// Whether it is our own account or root. Where the system does not tell, other signs of a proxy have to do.
+    pub(super) async fn is_trusted(&self) -> bool {
+        let find = async || match account(self.peer, self.own).await {
+            Account::Of(uid) => uid == rustix::process::geteuid().as_raw() || uid == 0,
+            Account::None => false,
+            Account::Unknown => true,
+        };
+        *self.is_trusted.get_or_init(find).await
     }
 }
 
-/// The account that has this end of a connection open. A connection that nobody has open any more belongs to
-/// nobody, although the table says that it is root's.
-fn uid_of(table: &str, end: SocketAddr, other: SocketAddr) -> Option<u32> {
-    let is_it = |written: &str, address: SocketAddr| {
-        written.split_once(':').is_some_and(|(ip, port)| {
-            u16::from_str_radix(port, 16) == Ok(address.port())
-                && ip_of(ip) == Some(canonical(address.ip()))
-        })
-    };
-    table.lines().skip(1).find_map(|line| {
-        // Number, this end, the other end, state, queues, timer, retransmissions, account, timeout, inode.
-        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, local, remote, _, _, _, _, uid, _, inode, ..] = columns.as_slice() else {
-            return None;
-        };
-        let found = *inode != "0" && is_it(local, end) && is_it(remote, other);
-        found.then(|| uid.parse().ok()).flatten()
-    })
-}
-
-/// An address as the tables write it: words of four bytes, each in the order of this machine.
-fn ip_of(written: &str) -> Option<IpAddr> {
-    let words = (0..written.len() / 8).map(|word| {
-        let word = written.get(word * 8..word * 8 + 8)?;
-        u32::from_str_radix(word, 16).ok().map(u32::to_ne_bytes)
-    });
-    let bytes: Vec<u8> = words.collect::<Option<Vec<_>>>()?.concat();
-    let address = match bytes.len() {
-        4 => IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?),
-        16 => IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?),
-        _ => return None,
-    };
-    Some(canonical(address))
+async fn account(peer: SocketAddr, own: SocketAddr) -> Account {
+    #[cfg(target_os = "linux")]
+    if let Ok(account) = sock_diag::account(peer, own) {
+        return account;
+    }
+    let _turn = TABLE.acquire().await;
+    tokio::task::spawn_blocking(move || tables::account(peer, own)).await.unwrap_or(Account::None)
 }
 
 /// IPv4 addresses in IPv6 form as what they are.
@@ -82,64 +71,69 @@ fn canonical(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
-
-    fn row(local: &str, remote: &str, state: &str, uid: u32, inode: u32) -> String {
-        format!(
-            "   1: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 {uid:5} 0 {inode} 1 0\n"
-        )
-    }
-
-    #[cfg(target_endian = "little")]
-    #[test]
-    fn the_account_is_that_of_the_other_end() {
-        let (peer, own) = ("127.0.0.1:40000".parse().unwrap(), "127.0.0.1:7171".parse().unwrap());
-        let (near, far) = ("0100007F:1C03", "0100007F:9C40");
-        let table = [
-            HEAD,
-            &row(near, far, "01", 1000, 11),
-            &row(far, "0100007F:1C04", "01", 7, 12),
-            &row(far, near, "01", 33, 13),
-        ];
-        assert_eq!(uid_of(&table.concat(), peer, own), Some(33));
-        for (state, inode, expected) in
-            [("01", 13, Some(33)), ("05", 13, Some(33)), ("06", 0, None)]
-        {
-            let table = [HEAD, &row(far, near, state, 33, inode)].concat();
-            assert_eq!(uid_of(&table, peer, own), expected, "{state} {inode}");
-        }
-        assert_eq!(uid_of(HEAD, peer, own), None);
-        assert_eq!(uid_of("garbage\n  1: x y\n", peer, own), None);
-    }
-
-    #[cfg(target_endian = "little")]
-    #[test]
-    fn addresses_of_both_families_are_read() {
-        let mapped = "0000000000000000FFFF00000100007F";
-        for (written, expected) in [
-            ("0100007F", "127.0.0.1"),
-            (mapped, "127.0.0.1"),
-            ("00000000000000000000000001000000", "::1"),
-            ("B80D01200000000000000000EFBEADDE", "2001:db8::dead:beef"),
-        ] {
-            let read = ip_of(written).map(|ip| ip.to_string());
-            assert_eq!(read.as_deref(), Some(expected), "{written}");
-        }
-        assert_eq!(ip_of("01"), None);
-        assert_eq!(ip_of("zz00007F"), None);
+    /// Both ways to find it out, as far as this system has them.
+    fn accounts(peer: SocketAddr, own: SocketAddr) -> Vec<Account> {
+        let mut accounts = vec![tables::account(peer, own)];
+        #[cfg(target_os = "linux")]
+        accounts.extend(sock_diag::account(peer, own).ok());
+        accounts
     }
 
     #[tokio::test]
     async fn our_own_connections_are_ours_in_both_families() {
-        for address in ["127.0.0.1:0", "[::1]:0"] {
-            let Ok(listener) = tokio::net::TcpListener::bind(address).await else { continue };
-            let own = listener.local_addr().unwrap();
-            let client = tokio::net::TcpStream::connect(own).await.unwrap();
+        use tokio::net::{TcpListener, TcpSocket};
+        let ours = rustix::process::geteuid().as_raw();
+        for (listen, connect) in [
+            ("127.0.0.1:0", "127.0.0.1"),
+            ("[::1]:0", "::1"),
+            ("[::]:0", "127.0.0.1"),
+            ("[::]:0", "::ffff:127.0.0.1"),
+        ] {
+            let Ok(listener) = TcpListener::bind(listen).await else { continue };
+            let to =
+                SocketAddr::new(connect.parse().unwrap(), listener.local_addr().unwrap().port());
+            let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+            let client = socket.unwrap().connect(to).await.unwrap();
             let (stream, peer) = listener.accept().await.unwrap();
-            assert!(LocalUser::new(peer, stream.local_addr().unwrap()).is_trusted(), "{address}");
+            let own = stream.local_addr().unwrap();
+            assert!(LocalUser::new(peer, own).is_trusted().await, "{listen} {connect}");
+            let found = accounts(peer, own);
+            assert!(cfg!(not(target_os = "linux")) || found.contains(&Account::Of(ours)));
+            assert!(found.windows(2).all(|two| two[0] == two[1]), "{listen} {connect}: {found:?}");
             drop(client);
-            #[cfg(target_os = "linux")]
-            assert!(!LocalUser::new(peer, own).is_trusted(), "nobody has it open any more");
+            let found = accounts(peer, own);
+            assert!(
+                !found.contains(&Account::Of(ours)),
+                "no program has it open any more: {found:?}"
+            );
+            let nothing = SocketAddr::new(peer.ip(), 1);
+            assert!(accounts(nothing, own).iter().all(|it| *it != Account::Of(ours)));
         }
+    }
+
+    /// Where many connections come, each is asked about once.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn asking_for_an_account_takes_no_time_that_counts() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let own = listener.local_addr().unwrap();
+        let _client = tokio::net::TcpStream::connect(own).await.unwrap();
+        let (_stream, peer) = listener.accept().await.unwrap();
+        if sock_diag::account(peer, own).is_err() {
+            return;
+        }
+        let worked = || {
+            let spent = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            std::time::Duration::new(
+                spent.tv_sec.unsigned_abs(),
+                u32::try_from(spent.tv_nsec).unwrap(),
+            )
+        };
+        let began = worked();
+        for _ in 0..1_000 {
+            assert!(LocalUser::new(peer, own).is_trusted().await);
+        }
+        // The tables took 10 ms each.
+        assert!(worked() - began < std::time::Duration::from_millis(1_000));
     }
 }
