@@ -20,8 +20,8 @@ use crate::db::DbError;
 use crate::frontier::{Cursor, Order, TaskFilter};
 use crate::handle::{self, House, Reply};
 use crate::model::{
-    ArticleFact, EntryFact, EntryId, Exchange, FetchId, FetchRecord, Headers, Kind, Known, Lease,
-    LeaseId, Outcome, Response, Source, Task, Ts, UrlHash, Validators,
+    ArticleFact, EntryFact, EntryId, Evidence, Exchange, FetchId, FetchRecord, Headers, Kind,
+    Known, Lease, LeaseId, Outcome, Response, Source, Task, Ts, UrlHash, Validators,
 };
 use crate::store::near::Company;
 use crate::store::{Reread, Store, apply};
@@ -45,7 +45,7 @@ pub struct Wanted {
 }
 
 /// What reading again changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Changes {
     /// Documents read.
     pub documents: u64,
@@ -63,6 +63,9 @@ pub struct Changes {
     /// By field, how many of those had it.
     #[serde(skip)]
     had: BTreeMap<String, u64>,
+    /// What entries that are restored or new say of their pages: it is there once they are kept.
+    #[serde(skip)]
+    evidence: HashMap<UrlHash, Evidence>,
 }
 
 /// How many are new, different, or no longer found.
@@ -126,6 +129,13 @@ impl Changes {
     fn count_kept(&mut self, before: &Value) {
         for (name, _) in before.as_object().into_iter().flatten().filter(|it| !is_nothing(it.1)) {
             *self.had.entry(name.clone()).or_default() += 1;
+        }
+    }
+
+    /// Notes what an entry says of its page, for the page to be read as it will be once the entry is kept.
+    fn note_evidence(&mut self, fact: &EntryFact) {
+        if let Some(page) = fact.link_hash {
+            self.evidence.entry(page).or_insert_with(|| fact.entry.clone().into());
         }
     }
 
@@ -265,7 +275,8 @@ impl Replay {
             };
             changes.documents += 1;
             let at = fetch.at.after(Duration::from_millis(fetch.elapsed_ms));
-            let outcome = self.handle(&read.task, wanted, fetch, stored, at).await?;
+            let outcome =
+                self.handle(&read.task, wanted, fetch, (stored, at), &changes.evidence).await?;
             let new = outcome.entries.into_iter().filter(|fact| known.insert(fact.id));
             read.entries.extend(new.map(|fact| (at, fact)));
             if read.task.kind == Kind::Article {
@@ -314,8 +325,8 @@ impl Replay {
         task: &Task,
         wanted: &Wanted,
         fetch: &FetchRecord,
-        stored: Stored,
-        at: Ts,
+        (stored, at): (Stored, Ts),
+        evidence: &HashMap<UrlHash, Evidence>,
     ) -> Result<Outcome, DbError> {
         let lease = Arc::new(lease(task, &wanted.source, at));
         let reply = Reply::Answer(Box::new(response(fetch, stored, at)));
@@ -323,7 +334,9 @@ impl Replay {
         let parse = move || handle::parse(&given, &reply, &house);
         let failed = |error: tokio::task::JoinError| DbError::Engine(error.to_string());
         let (parsed, ask) = tokio::task::spawn_blocking(parse).await.map_err(failed)?;
-        let known = of_another_content(self.store.lookup(ask).await?);
+        let page = ask.evidence;
+        let mut known = of_another_content(self.store.lookup(ask).await?);
+        known.evidence = known.evidence.or_else(|| evidence.get(&page?).cloned());
         let house = Arc::clone(&self.house);
         let decide = move || handle::decide(&lease, parsed, &known, at, &house);
         tokio::task::spawn_blocking(decide).await.map_err(failed)
@@ -384,6 +397,7 @@ impl Replay {
     ) -> Result<(), DbError> {
         let Some(before) = whole(self.store.entry(fact.id).await)? else {
             changes.entries.restored += 1;
+            changes.note_evidence(fact);
             return Ok(());
         };
         if let Some(row) = &before {
@@ -395,7 +409,10 @@ impl Replay {
             return Ok(());
         }
         match before {
-            None => changes.entries.new += 1,
+            None => {
+                changes.entries.new += 1;
+                changes.note_evidence(fact);
+            }
             Some(row) => {
                 changes.entries.changed += 1;
                 changes.compare(&value(&row.entry), &value(&fact.entry));

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ArticleFact, Code, Discovery, DiscoveryFact, EntryFact, EntryId, FetchRecord, Health,
+    ArticleFact, Code, Discovery, DiscoveryFact, Entry, EntryFact, EntryId, FetchRecord, Health,
     LeadState, NewEvent, NewTask, SourceId, TaskId, Ts, UrlHash, Validators,
 };
 
@@ -121,6 +121,18 @@ pub struct Evidence {
     pub authors: Vec<String>,
     /// When it was published.
     pub published: Option<Ts>,
+}
+
+impl From<Entry> for Evidence {
+    fn from(entry: Entry) -> Self {
+        Self {
+            title: entry.title,
+            summary: entry.summary,
+            content: entry.content,
+            authors: entry.authors.into_iter().filter_map(|person| person.name).collect(),
+            published: entry.published,
+        }
+    }
 }
 
 /// What is remembered of a feed or sitemap between polls.

@@ -12,9 +12,9 @@ use super::{PriceNote, SourceError};
 use crate::db::DbError;
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
-    Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, Evidence, FetchId,
-    IngestionMode, Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Reference,
-    Revision, Source, SourceChange, SourceId, TaskId, Ts, UrlHash, Warned, Website,
+    Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, FetchId, IngestionMode,
+    Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Reference, Revision, Source,
+    SourceChange, SourceId, TaskId, Ts, UrlHash, Warned, Website,
 };
 
 /// How hard article texts are compressed.
@@ -172,17 +172,6 @@ pub(super) fn linked(
 ) -> LinkedEntry {
     let Entry { uid, title, published, canonical_link: link, .. } = entry;
     LinkedEntry { id, uid, link_hash, link, title, published, content_hash }
-}
-
-/// What a feed's entry says about the page that it links to.
-pub(super) fn evidence(entry: Entry) -> Evidence {
-    Evidence {
-        title: entry.title,
-        summary: entry.summary,
-        content: entry.content,
-        authors: entry.authors.into_iter().filter_map(|person| person.name).collect(),
-        published: entry.published,
-    }
 }
 
 /// Who told of tasks, in both databases: what their own rows say, who else did, and for both the sources

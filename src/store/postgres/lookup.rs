@@ -9,9 +9,9 @@ use crate::db::{DbError, PgDb, Session, whole, whole_rows};
 use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow};
 use crate::frontier::{Candidate, Rules, queue_key};
 use crate::model::{
-    Ask, AskedEntry, Discovery, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry,
-    Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts, UrlHash,
-    Verdict,
+    Ask, AskedEntry, Discovery, Entry, EntryId, Evidence, FeedState, Health, Kind, Known,
+    KnownEntry, Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts,
+    UrlHash, Verdict,
 };
 use crate::store::damage::{Beside, check, checked};
 use crate::store::forms::{self, PRICE, price};
@@ -285,8 +285,8 @@ async fn evidence<C: Session>(client: &C, page: UrlHash) -> Result<Option<Eviden
         let body: &str = row.try_get(0)?;
         let beside = Beside::document(row.try_get(2)?, row.try_get(3)?, maybe(&row, 4)?);
         check("entry", &[body.as_bytes()], &beside, maybe(&row, 1)?)?;
-        forms::from_json("entry", body)
+        forms::from_json::<Entry>("entry", body)
     };
     // What a damaged entry says is no evidence.
-    Ok(checked(read(), || None)?.ok().map(forms::evidence))
+    Ok(checked(read(), || None)?.ok().map(Evidence::from))
 }

@@ -9,9 +9,9 @@ use crate::db::{DbError, whole, whole_rows};
 use crate::frontier::sqlite::number;
 use crate::frontier::{Candidate, Rules, queue_key};
 use crate::model::{
-    Ask, AskedEntry, Discovery, EntryId, Evidence, FeedState, Health, Kind, Known, KnownEntry,
-    Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts, UrlHash,
-    Verdict,
+    Ask, AskedEntry, Discovery, Entry, EntryId, Evidence, FeedState, Health, Kind, Known,
+    KnownEntry, Lane, LeadState, LinkedEntry, Moving, RobotsState, SourceId, Status, TaskId, Ts,
+    UrlHash, Verdict,
 };
 use crate::store::damage::{Beside, check, checked};
 use crate::store::forms::{self, PRICE, price};
@@ -242,7 +242,7 @@ fn relatives(
 fn linked(row: &Row<'_>) -> Result<LinkedEntry, DbError> {
     let body: String = row.get(3)?;
     let page = row.get::<_, Option<[u8; 32]>>(2)?.map(UrlHash::from_bytes);
-    let entry = forms::from_json("entry", &body)?;
+    let entry = forms::from_json::<Entry>("entry", &body)?;
     Ok(forms::linked(EntryId(row.get(0)?), row.get(1)?, page, entry))
 }
 
@@ -276,8 +276,8 @@ fn evidence(conn: &Connection, page: UrlHash) -> Result<Option<Evidence>, DbErro
         let (id, content): ([u8; 32], [u8; 32]) = (row.get(2)?, row.get(3)?);
         let beside = Beside::document(&id, &content, row.get(4)?);
         check("entry", &[body.as_bytes()], &beside, row.get(1)?)?;
-        forms::from_json("entry", &body)
+        forms::from_json::<Entry>("entry", &body)
     };
     // What a damaged entry says is no evidence.
-    Ok(checked(read(), || None)?.ok().map(forms::evidence))
+    Ok(checked(read(), || None)?.ok().map(Evidence::from))
 }
