@@ -69,6 +69,7 @@ pub use premises::open;
 use premises::{dirs, make_dir, shared_name, take_up};
 pub use reload::{Reload, ReloadError};
 pub use store_mark::{check_file, check_shared};
+pub use times::longest_interval;
 pub(crate) use wiring::key_rules;
 use wiring::{
     archive_settings, house, lease, policy, robots_agent, rules, serve_settings, with_settings,

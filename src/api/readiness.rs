@@ -75,6 +75,7 @@ async fn limited(looking: impl Future<Output = Result<String, String>>) -> Resul
 }
 
 async fn database(api: &Api) -> Result<String, String> {
+    api.store.ping(CHECK_LIMIT).await.map_err(|error| error.to_string())?;
     let ends = api.store.log_ends(0).await.map_err(|error| error.to_string())?;
     Ok(format!("the log ends at {}", ends.last))
 }

@@ -21,6 +21,7 @@ use super::listing::{Page, Wanted, cut};
 use super::problem::Problem;
 use super::views::{DiscoveryView, FeedView, SourceView, word};
 use super::{Api, articles, entries};
+use crate::app::longest_interval;
 use crate::app::standing::{AsOf, Group, standing};
 use crate::db::DbError;
 use crate::frontier::TaskFilter;
@@ -158,7 +159,7 @@ async fn around(store: &dyn Store, of: &[Source]) -> Result<(Own, Searches), DbE
 
 /// What health is told by.
 async fn as_of(api: &Api) -> Result<AsOf, DbError> {
-    let max_interval = api.config.schedule.max_interval.duration();
+    let max_interval = longest_interval(&api.config);
     AsOf::now(&api.clock, &*api.store, max_interval).await
 }
 

@@ -79,7 +79,7 @@ const LONGEST_COOLDOWN: Duration = Duration::from_hours(3 * 24);
 pub struct AsOf {
     now: Ts,
     slack: Duration,
-    /// `schedule.max_interval`.
+    /// The longest that a channel without limits of its own waits for its next poll.
     max_interval: Duration,
     /// What sources stored today, as far as that is looked at.
     usage: Arc<HashMap<SourceId, SourceUsage>>,

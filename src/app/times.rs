@@ -22,22 +22,31 @@ const STEP_INTERVAL: Duration = Duration::from_secs(20);
 /// long, and quiet days.
 const LONGEST: Duration = Duration::from_hours(9 * 24);
 
-/// The longest that anything is planned ahead, except on a server's own word.
-pub(crate) fn horizon(config: &Config, sources: &[Source]) -> Duration {
-    let configured = [
-        config.schedule.max_interval,
-        config.schedule.default_interval,
-        config.schedule.sitemap_interval,
+/// The longest that a channel without limits of its own waits for its next poll.
+#[must_use]
+pub fn longest_interval(config: &Config) -> Duration {
+    let schedule = &config.schedule;
+    [
+        schedule.max_interval,
+        schedule.default_interval,
+        schedule.sitemap_interval,
         config.refetch.interval,
         config.spider.min_interval,
-        config.discovery.retry,
-        config.robots.ttl,
-    ];
+    ]
+    .into_iter()
+    .map(|span| span.duration())
+    .max()
+    .unwrap_or_default()
+}
+
+/// The longest that anything is planned ahead, except on a server's own word.
+pub(crate) fn horizon(config: &Config, sources: &[Source]) -> Duration {
     let of_sources = sources
         .iter()
         .flat_map(|source| [source.spec.poll_interval, source.spec.max_interval])
         .flatten();
-    let longest = configured.into_iter().map(|span| span.duration()).chain(of_sources).max();
+    let others = [config.discovery.retry, config.robots.ttl].map(|span| span.duration());
+    let longest = others.into_iter().chain(of_sources).chain([longest_interval(config)]).max();
     // Waits after failures double intervals, and polls are spread.
     longest.unwrap_or_default().saturating_mul(3).max(LONGEST)
 }
@@ -105,5 +114,19 @@ pub(super) async fn keep(
             looked = now;
             check(&config, &*store).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Span;
+
+    #[test]
+    fn channels_that_are_polled_seldom_by_default_are_not_late() {
+        let mut config = Config::default();
+        config.schedule.max_interval = Span::seconds(10);
+        assert!(longest_interval(&config) >= config.spider.min_interval.duration());
+        assert!(horizon(&config, &[]) >= longest_interval(&config));
     }
 }

@@ -122,16 +122,18 @@ impl Db {
         &self.0.path
     }
 
-    /// Fails when the file was removed or replaced since it was opened: what is written is lost then.
+    /// Fails when the file was removed, replaced or emptied since it was opened: what is written is lost then.
     pub fn check_in_place(&self) -> Result<(), DbError> {
         let Inner { path, identity: opened, .. } = &*self.0;
-        match identity(path) {
-            Ok(found) if Some(found) != *opened => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        let what = match std::fs::metadata(path) {
+            Ok(found) if Some(identity_of(&found)) != *opened => "removed or replaced",
+            // A database that is open has a first page.
+            Ok(found) if found.len() == 0 => "emptied",
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "removed or replaced",
             // A disk that cannot be asked says nothing about the file.
             Ok(_) | Err(_) => return Ok(()),
-        }
-        Err(DbError::Schema(format!("{} was removed or replaced", path.display())))
+        };
+        Err(DbError::Schema(format!("{} was {what}", path.display())))
     }
 
     /// Runs `work` in a transaction and answers once that is on disk.
@@ -256,8 +258,12 @@ pub fn read_unless_open<T>(path: &Path, read: impl FnOnce() -> T) -> Option<T> {
 }
 
 fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    std::fs::metadata(path).map(|found| identity_of(&found))
+}
+
+fn identity_of(found: &std::fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata(path).map(|found| (found.dev(), found.ino()))
+    (found.dev(), found.ino())
 }
 
 /// A connection with the settings that all of ours share.

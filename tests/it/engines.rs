@@ -296,31 +296,38 @@ async fn an_engine_whose_tables_are_gone_says_so_and_fails() {
     let database = database().await;
     let mut urls = vec![None];
     urls.extend(database.iter().map(|database| Some(database.url.as_str())));
-    for (url, file_goes) in urls.into_iter().flat_map(|url| [(url, false), (url, true)]) {
+    let ways = |url: Option<&str>| match url {
+        Some(_) => vec!["all tables", "one table"],
+        None => vec!["one table", "the file", "its contents"],
+    };
+    for (url, what) in
+        urls.into_iter().flat_map(|url| ways(url).into_iter().map(move |it| (url, it)))
+    {
         let world = World::on(url.unwrap_or(""), 1, |setup| setup).await;
         let dir = world.config.data_dir.clone();
         let log = world.dir().join("log");
         let mut engine = Engine::start(command(&world, &dir, url, &[]), log);
         engine.says("the engine starts").await;
         world.store.close().await;
-        match (url, file_goes) {
-            (Some(url), false) => {
+        match (url, what) {
+            (Some(url), "all tables") => {
                 let gone = "DROP SCHEMA public CASCADE; CREATE SCHEMA public";
                 // The engine's own transactions may be in the way.
                 let client = connect(url).await;
                 until("no tables", || async { client.batch_execute(gone).await.is_ok() }).await;
             }
             // One table is enough to make work impossible.
-            (Some(url), true) => {
+            (Some(url), _) => {
                 let (client, gone) = (connect(url).await, "DROP TABLE IF EXISTS host CASCADE");
                 until("no hosts", || async { client.batch_execute(gone).await.is_ok() }).await;
             }
-            (None, false) => {
+            (None, "one table") => {
                 let conn = feedmill::db::Connection::open(dir.join("feedmill.db")).unwrap();
                 conn.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
                 conn.execute_batch("DROP TABLE queue").unwrap();
             }
-            (None, true) => std::fs::remove_file(dir.join("feedmill.db")).unwrap(),
+            (None, "the file") => std::fs::remove_file(dir.join("feedmill.db")).unwrap(),
+            (None, _) => drop(std::fs::File::create(dir.join("feedmill.db")).unwrap()),
         }
         let mut ended = None;
         until("the end", || {
@@ -329,7 +336,7 @@ async fn an_engine_whose_tables_are_gone_says_so_and_fails() {
         })
         .await;
         let said = engine.said();
-        assert_eq!(ended.unwrap().code(), Some(1), "{url:?} {file_goes}: {said}");
-        assert!(said.contains("gone"), "{url:?} {file_goes}: {said}");
+        assert_eq!(ended.unwrap().code(), Some(1), "{url:?} {what}: {said}");
+        assert!(said.contains("gone"), "{url:?} {what}: {said}");
     }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::out::Out;
 use super::super::{Context, Failure, text};
+use crate::app::longest_interval;
 use crate::app::standing::{AsOf, Group, Standing, standing};
 use crate::model::{Discovery, SourceId, Ts};
 use crate::store::ChannelState;
@@ -20,7 +21,7 @@ pub(super) async fn run(all: bool, context: &Context) -> Result<(), Failure> {
     for channel in &channels {
         own.entry(channel.source).or_default().push(channel);
     }
-    let max_interval = context.load()?.config.schedule.max_interval.duration();
+    let max_interval = longest_interval(&context.load()?.config);
     let as_of = AsOf::now(&context.clock, &*store, max_interval).await?;
     let mut standings: Vec<Standing<'_>> = Vec::with_capacity(sources.len());
     for source in &sources {
