@@ -31,6 +31,7 @@ use crate::model::{
 };
 use crate::schedule::{Decision, Policy};
 pub use article::evidence;
+pub(crate) use identity::has_id;
 pub use listing::{External, Spidering};
 pub use refetch::Refetching;
 pub use robots::{Ruling, robots_of, robots_rules};

@@ -21,7 +21,7 @@ use crate::frontier::{Cursor, Order, TaskFilter};
 use crate::handle::{self, House, Reply};
 use crate::model::{
     ArticleFact, EntryFact, EntryId, Evidence, Exchange, FetchId, FetchRecord, Headers, Kind,
-    Known, Lease, LeaseId, Outcome, Response, Source, Task, Ts, UrlHash, Validators,
+    Known, Lease, LeaseId, LinkedEntry, Outcome, Response, Source, Task, Ts, UrlHash, Validators,
 };
 use crate::store::near::Company;
 use crate::store::{Reread, Store, apply};
@@ -172,6 +172,13 @@ pub fn is_nothing(value: &Value) -> bool {
     }
 }
 
+/// What documents that were read before this one said, as far as it is not kept yet.
+struct Earlier<'a> {
+    evidence: &'a HashMap<UrlHash, Evidence>,
+    /// Entries without an id of the feed's, as they were last: they are known by their pages.
+    kin: &'a [LinkedEntry],
+}
+
 /// Reads archived documents again.
 pub struct Replay {
     store: Arc<dyn Store>,
@@ -260,40 +267,88 @@ impl Replay {
                 && wanted.until.is_none_or(|until| fetch.at < until)
         });
         let mut read = Reread { task, entries: Vec::new(), article: None };
-        // Bodies that were looked for, and whether they were there.
-        let mut bodies = HashMap::new();
-        let mut known = HashSet::new();
-        for fetch in &fetches {
-            if bodies.contains_key(&fetch.body_sha256) {
-                continue;
-            }
-            let stored = self.stored(fetch).await;
-            bodies.insert(&fetch.body_sha256, stored.is_some());
-            let Some(stored) = stored else {
-                changes.gone += 1;
-                continue;
-            };
-            changes.documents += 1;
-            let at = fetch.at.after(Duration::from_millis(fetch.elapsed_ms));
-            let outcome =
-                self.handle(&read.task, wanted, fetch, (stored, at), &changes.evidence).await?;
-            let new = outcome.entries.into_iter().filter(|fact| known.insert(fact.id));
-            read.entries.extend(new.map(|fact| (at, fact)));
-            if read.task.kind == Kind::Article {
-                match outcome.article {
-                    Some(fact) => read.article = Some((at, fact)),
-                    None => self.count_lost_article(&read.task, fetch, changes).await?,
-                }
-                // A page's last form is what counts.
-                break;
-            }
-        }
         if read.task.kind == Kind::Feed {
-            let is_read = |fetch: &&FetchRecord| bodies.get(&fetch.body_sha256) == Some(&true);
-            let heard = fetches.iter().filter(is_read).map(|fetch| fetch.id).collect();
-            self.count_lost_entries(&read.task, &heard, &known, changes).await?;
+            self.read_feed(wanted, &fetches, &mut read, changes).await?;
+        } else {
+            self.read_page(wanted, &fetches, &mut read, changes).await?;
         }
         Ok(read)
+    }
+
+    /// Reads the documents of a feed in the order in which they came, as an item is known by what it was before;
+    /// of an entry that stands in several the last form counts.
+    async fn read_feed(
+        &self,
+        wanted: &Wanted,
+        fetches: &[FetchRecord],
+        read: &mut Reread,
+        changes: &mut Changes,
+    ) -> Result<(), DbError> {
+        let mut bodies = HashSet::new();
+        let latest = fetches.iter().filter(|fetch| bodies.insert(&fetch.body_sha256));
+        let mut order: Vec<&FetchRecord> = latest.collect();
+        order.reverse();
+        let mut documents = Vec::new();
+        let mut gone = HashSet::new();
+        let mut kin: Vec<LinkedEntry> = Vec::new();
+        for fetch in order {
+            let Some(document) = self.document(fetch, changes).await else {
+                gone.insert(&fetch.body_sha256);
+                continue;
+            };
+            let at = document.1;
+            let earlier = Earlier { evidence: &changes.evidence, kin: &kin };
+            let outcome = self.handle(&read.task, wanted, fetch, document, earlier).await?;
+            let unnamed = outcome.entries.iter().filter(|fact| !handle::has_id(&fact.entry.uid));
+            for fact in unnamed {
+                kin.retain(|entry| entry.id != fact.id);
+                let EntryFact { id, content_hash, link_hash, entry, .. } = fact.clone();
+                kin.push(LinkedEntry::of(id, content_hash, link_hash, entry));
+            }
+            documents.push((at, outcome.entries));
+        }
+        let mut known = HashSet::new();
+        for (at, facts) in documents.into_iter().rev() {
+            let new = facts.into_iter().filter(|fact| known.insert(fact.id));
+            read.entries.extend(new.map(|fact| (at, fact)));
+        }
+        let is_read = |fetch: &&FetchRecord| !gone.contains(&fetch.body_sha256);
+        let heard = fetches.iter().filter(is_read).map(|fetch| fetch.id).collect();
+        self.count_lost_entries(&read.task, &heard, &known, changes).await
+    }
+
+    /// Reads the last document of a page that can be read.
+    async fn read_page(
+        &self,
+        wanted: &Wanted,
+        fetches: &[FetchRecord],
+        read: &mut Reread,
+        changes: &mut Changes,
+    ) -> Result<(), DbError> {
+        let mut bodies = HashSet::new();
+        for fetch in fetches.iter().filter(|fetch| bodies.insert(&fetch.body_sha256)) {
+            let Some(document) = self.document(fetch, changes).await else { continue };
+            let at = document.1;
+            let earlier = Earlier { evidence: &changes.evidence, kin: &[] };
+            let outcome = self.handle(&read.task, wanted, fetch, document, earlier).await?;
+            read.entries.extend(outcome.entries.into_iter().map(|fact| (at, fact)));
+            return match outcome.article {
+                Some(fact) => {
+                    read.article = Some((at, fact));
+                    Ok(())
+                }
+                None => self.count_lost_article(&read.task, fetch, changes).await,
+            };
+        }
+        Ok(())
+    }
+
+    /// What a fetch brought, and when it was there; counts whether it is.
+    async fn document(&self, fetch: &FetchRecord, changes: &mut Changes) -> Option<(Stored, Ts)> {
+        let stored = self.stored(fetch).await;
+        let count = if stored.is_some() { &mut changes.documents } else { &mut changes.gone };
+        *count += 1;
+        Some((stored?, fetch.at.after(Duration::from_millis(fetch.elapsed_ms))))
     }
 
     async fn stored(&self, fetch: &FetchRecord) -> Option<Stored> {
@@ -326,7 +381,7 @@ impl Replay {
         wanted: &Wanted,
         fetch: &FetchRecord,
         (stored, at): (Stored, Ts),
-        evidence: &HashMap<UrlHash, Evidence>,
+        earlier: Earlier<'_>,
     ) -> Result<Outcome, DbError> {
         let lease = Arc::new(lease(task, &wanted.source, at));
         let reply = Reply::Answer(Box::new(response(fetch, stored, at)));
@@ -336,7 +391,10 @@ impl Replay {
         let (parsed, ask) = tokio::task::spawn_blocking(parse).await.map_err(failed)?;
         let page = ask.evidence;
         let mut known = of_another_content(self.store.lookup(ask).await?);
-        known.evidence = known.evidence.or_else(|| evidence.get(&page?).cloned());
+        known.evidence = known.evidence.or_else(|| earlier.evidence.get(&page?).cloned());
+        let is_new = |entry: &&LinkedEntry| known.kin.iter().all(|other| other.id != entry.id);
+        let kin: Vec<LinkedEntry> = earlier.kin.iter().rev().filter(is_new).cloned().collect();
+        known.kin.extend(kin);
         let house = Arc::clone(&self.house);
         let decide = move || handle::decide(&lease, parsed, &known, at, &house);
         tokio::task::spawn_blocking(decide).await.map_err(failed)

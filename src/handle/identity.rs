@@ -132,7 +132,8 @@ pub(super) fn content(known: &Known, fact: &EntryFact) -> Option<[u8; 32]> {
     by_id.or_else(kin)
 }
 
-fn has_id(uid: &str) -> bool {
+/// Whether an item has an id that its feed gave it.
+pub(crate) fn has_id(uid: &str) -> bool {
     uid.starts_with("guid:")
 }
 

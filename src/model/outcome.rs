@@ -108,6 +108,19 @@ pub struct LinkedEntry {
     pub content_hash: [u8; 32],
 }
 
+impl LinkedEntry {
+    /// What tells whether an item with the page or date of this entry is this entry.
+    pub(crate) fn of(
+        id: EntryId,
+        content_hash: [u8; 32],
+        link_hash: Option<UrlHash>,
+        entry: Entry,
+    ) -> Self {
+        let Entry { uid, title, published, canonical_link: link, .. } = entry;
+        Self { id, uid, link_hash, link, title, published, content_hash }
+    }
+}
+
 /// What a feed's entry says about the page that it links to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {

@@ -12,9 +12,9 @@ use super::{PriceNote, SourceError};
 use crate::db::DbError;
 use crate::frontier::{Candidate, Rules, admit};
 use crate::model::{
-    Article, ArticleRow, Ask, Change, Discovery, Entry, EntryId, EventKind, FetchId, IngestionMode,
-    Kind, LinkedEntry, NewEvent, NewSource, NewTask, Origin, PastForm, Reference, Revision, Source,
-    SourceChange, SourceId, TaskId, Ts, UrlHash, Warned, Website,
+    Article, ArticleRow, Ask, Change, Discovery, EventKind, FetchId, IngestionMode, Kind, NewEvent,
+    NewSource, NewTask, Origin, PastForm, Reference, Revision, Source, SourceChange, SourceId,
+    TaskId, Ts, UrlHash, Warned, Website,
 };
 
 /// How hard article texts are compressed.
@@ -162,17 +162,6 @@ fn revised(
 
 /// Entries of a feed with one date that are looked at: those that say no more than the day have many.
 pub(super) const MOST_OF_A_DATE: i64 = 50;
-
-/// What tells whether an item with the page or date of this entry is this entry.
-pub(super) fn linked(
-    id: EntryId,
-    content_hash: [u8; 32],
-    link_hash: Option<UrlHash>,
-    entry: Entry,
-) -> LinkedEntry {
-    let Entry { uid, title, published, canonical_link: link, .. } = entry;
-    LinkedEntry { id, uid, link_hash, link, title, published, content_hash }
-}
 
 /// Who told of tasks, in both databases: what their own rows say, who else did, and for both the sources
 /// that share the channel and are followed. Of pages that the spider walks the source's home page stands

@@ -241,7 +241,7 @@ impl<'a> Search<'a> {
         let FoundEntry { id, feed, link_hash, link, source } = found;
         let linked = link_hash.is_some_and(|hash| self.doomed.addresses.contains(&hash));
         let fits = linked || link.as_deref().is_some_and(|link| self.fits(link));
-        if !fits && !self.polls.contains(&feed) {
+        if !fits && !feed.is_some_and(|feed| self.polls.contains(&feed)) {
             return;
         }
         self.doomed.entries.insert(id);
@@ -253,10 +253,10 @@ impl<'a> Search<'a> {
     }
 }
 
-/// An entry as a search sees it.
+/// An entry as a search sees it; of one that is damaged some is not known.
 pub(super) struct FoundEntry {
     pub(super) id: EntryId,
-    pub(super) feed: i64,
+    pub(super) feed: Option<i64>,
     pub(super) link_hash: Option<UrlHash>,
     pub(super) link: Option<String>,
     pub(super) source: Option<SourceId>,

@@ -253,7 +253,7 @@ async fn relatives<C: Session>(
             let (id, content) = (EntryId(hash("entry", row, 0)?), hash("entry", row, 1)?);
             let page = maybe_hash("entry", row, 2)?.map(UrlHash::from_bytes);
             let entry = forms::from_json("entry", row.try_get(3)?)?;
-            Ok(forms::linked(id, content, page, entry))
+            Ok(LinkedEntry::of(id, content, page, entry))
         };
         let linked = whole("entry", read())?;
         kin.extend(linked.filter(|linked| kin.iter().all(|other| other.id != linked.id)));

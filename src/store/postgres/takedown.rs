@@ -10,8 +10,8 @@ use tokio_postgres::Row;
 use super::keep::write_entries;
 use super::read::{self, hash, maybe_hash};
 use super::{PgStore, log};
-use crate::db::DbError;
 use crate::db::postgres::{Tx, clean, column, rows, run};
+use crate::db::{DbError, whole};
 use crate::frontier::postgres::{int, maybe, maybe_ts, named, narrow, now, refusals};
 use crate::frontier::{Frontier, Refusals, queue_key};
 use crate::model::{
@@ -319,10 +319,14 @@ async fn entries(tx: &Tx<'_>, search: &mut Search<'_>) -> Result<(), DbError> {
           OR EXISTS(SELECT 1 FROM unnest($3::text[]) AS h(name) WHERE strpos(lower(e.body), h.name) > 0))";
     let hashes = column(&addresses, |hash| hash.as_bytes().as_slice());
     for row in &rows(tx, sql, &[&hashes, &feeds, &search.hosts()]).await? {
+        // Of a damaged row counts what can be read; without its id it has no name.
+        let Some(id) = whole("entry", hash("entry", row, 0))? else { continue };
         search.entry(FoundEntry {
-            id: EntryId(hash("entry", row, 0)?),
-            feed: int(row, 1)?,
-            link_hash: maybe_hash("entry", row, 2)?.map(UrlHash::from_bytes),
+            id: EntryId(id),
+            feed: Some(int(row, 1)?),
+            link_hash: whole("entry", maybe_hash("entry", row, 2))?
+                .flatten()
+                .map(UrlHash::from_bytes),
             link: text_field(row.try_get(3)?, "canonical_link"),
             source: maybe(row, 4)?.map(SourceId),
         });
@@ -387,10 +391,16 @@ pub(super) async fn drop_articles(
 
 /// Leaves of entries only what they are known by; what the log says of it.
 async fn bury(tx: &Tx<'_>, ids: &[EntryId]) -> Result<Vec<NewEvent>, DbError> {
-    let (mut known, damaged) = read::checked_entries(tx, ids).await?;
-    // Those that are damaged go as well.
-    known.extend(damaged.into_iter().filter_map(|(id, damage)| Some((id, damage.left?))));
-    let feeds: Vec<i64> = known.values().map(|entry| entry.feed_id.0).collect();
+    let (known, damaged) = read::checked_entries(tx, ids).await?;
+    // Those that are damaged go as well, also when nothing of them can be read.
+    let known = known.into_iter().map(|(id, row)| (id, Some(row)));
+    let all = known.chain(damaged.into_iter().map(|(id, damage)| (id, damage.left)));
+    let known: HashMap<EntryId, (TaskId, Entry)> = all
+        .map(|(id, row)| {
+            (id, row.map(|row| (row.feed_id, row.entry)).unwrap_or((TaskId(0), Entry::default())))
+        })
+        .collect();
+    let feeds: Vec<i64> = known.values().map(|(feed, _)| feed.0).collect();
     let sql = "SELECT id, source_id FROM task WHERE id = ANY($1::bigint[])";
     let mut sources: HashMap<i64, Option<SourceId>> = HashMap::new();
     for row in &rows(tx, sql, &[&feeds]).await? {
@@ -399,10 +409,10 @@ async fn bury(tx: &Tx<'_>, ids: &[EntryId]) -> Result<Vec<NewEvent>, DbError> {
     let mut graves = Vec::new();
     let mut events = Vec::new();
     for id in ids {
-        let Some(entry) = known.get(id) else { continue };
-        let source = sources.get(&entry.feed_id.0).copied().flatten();
-        events.push(entry_withdrawn(*id, &entry.entry.uid, entry.feed_id, source));
-        graves.push((*id, to_json(&blank(entry.entry.clone()))?));
+        let Some((feed, entry)) = known.get(id) else { continue };
+        let source = sources.get(&feed.0).copied().flatten();
+        events.push(entry_withdrawn(*id, &entry.uid, *feed, source));
+        graves.push((*id, to_json(&blank(entry.clone()))?));
     }
     run(
         tx,

@@ -243,7 +243,7 @@ fn linked(row: &Row<'_>) -> Result<LinkedEntry, DbError> {
     let body: String = row.get(3)?;
     let page = row.get::<_, Option<[u8; 32]>>(2)?.map(UrlHash::from_bytes);
     let entry = forms::from_json::<Entry>("entry", &body)?;
-    Ok(forms::linked(EntryId(row.get(0)?), row.get(1)?, page, entry))
+    Ok(LinkedEntry::of(EntryId(row.get(0)?), row.get(1)?, page, entry))
 }
 
 pub(super) fn robots(conn: &Connection, origin: &str) -> Result<Option<RobotsState>, DbError> {

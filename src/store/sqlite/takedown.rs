@@ -10,14 +10,13 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params, params_from_i
 
 use super::commit::{put_entry_row, put_event};
 use super::{SqliteStore, read};
-use crate::db::DbError;
+use crate::db::{DbError, whole};
 use crate::frontier::sqlite::{number, refusals};
 use crate::frontier::{Frontier, Refusals, Rules, queue_key};
 use crate::model::{
-    ArticleId, Code, Entry, EntryFact, EntryId, EntryRow, EventKind, FetchId, NewTakedown, RawRef,
-    Scope, SourceId, Takedown, TaskId, Ts, UrlHash,
+    ArticleId, Code, Entry, EntryFact, EntryId, EventKind, FetchId, NewTakedown, RawRef, Scope,
+    SourceId, Takedown, TaskId, Ts, UrlHash,
 };
-use crate::store::damage::Damage;
 use crate::store::forms::{from_json, sketch, to_json};
 use crate::store::takedown::{
     Doomed, Erasure, FoundEntry, GoneArticle, Search, Takedowns, Target, blank, blanked,
@@ -258,12 +257,17 @@ fn entries(conn: &Connection, search: &mut Search<'_>, hosts: Vec<Value>) -> Res
         ("instr(lower(e.body), ?1) > 0", hosts),
     ] {
         each(conn, &format!("{FOUND} {condition}"), values, |row| {
+            // Of a damaged row counts what can be read; without its id it has no name.
+            let Some(id) = whole("entry", row.get(0).map_err(DbError::from))? else {
+                return Ok(());
+            };
+            let link_hash: Option<[u8; 32]> = row.get(2).ok().flatten();
             search.entry(FoundEntry {
-                id: EntryId(row.get(0)?),
-                feed: row.get(1)?,
-                link_hash: row.get::<_, Option<[u8; 32]>>(2)?.map(UrlHash::from_bytes),
-                link: row.get(3)?,
-                source: row.get::<_, Option<i64>>(4)?.map(SourceId),
+                id: EntryId(id),
+                feed: row.get(1).ok(),
+                link_hash: link_hash.map(UrlHash::from_bytes),
+                link: row.get(3).ok().flatten(),
+                source: row.get(4).ok().flatten().map(SourceId),
             });
             Ok(())
         })?;
@@ -308,8 +312,8 @@ fn take(conn: &Connection, of: &Takedown, part: &Doomed, now: Ts) -> Result<(), 
     }
     let mut entries = 0;
     for id in &part.entries {
-        if let Some((entry, source)) = bury(conn, *id)? {
-            events.push(entry_withdrawn(*id, &entry.entry.uid, entry.feed_id, source));
+        if let Some(Buried { uid, feed, source }) = bury(conn, *id)? {
+            events.push(entry_withdrawn(*id, &uid, feed, source));
             entries += 1;
         }
     }
@@ -376,24 +380,33 @@ pub(super) fn drop_article(
 }
 
 /// Leaves of an entry only what it is known by; what it was, and whose.
-fn bury(conn: &Connection, id: EntryId) -> Result<Option<(EntryRow, Option<SourceId>)>, DbError> {
-    // One that is damaged goes as well.
+/// One that is damaged goes as well, also when nothing of it can be read.
+fn bury(conn: &Connection, id: EntryId) -> Result<Option<Buried>, DbError> {
     let row = match read::checked_entry(conn, id)? {
-        Some(Ok(row)) => row,
-        Some(Err(Damage { left: Some(row), .. })) => row,
-        _ => return Ok(None),
+        None => return Ok(None),
+        Some(Ok(row)) => Some(row),
+        Some(Err(damage)) => damage.left,
     };
+    let (feed, entry) =
+        row.map(|row| (row.feed_id, row.entry)).unwrap_or((TaskId(0), Entry::default()));
     let source: Option<i64> = conn
         .prepare_cached("SELECT source_id FROM task WHERE id = ?1")?
-        .query_row([row.feed_id.0], |row| row.get(0))
+        .query_row([feed.0], |row| row.get(0))
         .optional()?
         .flatten();
-    let body = to_json(&blank(row.entry.clone()))?;
+    let uid = entry.uid.clone();
     conn.prepare_cached(
         "UPDATE entry SET body = ?2, withdrawn = 1, checksum = NULL WHERE id = ?1",
     )?
-    .execute((id.0.as_slice(), body))?;
-    Ok(Some((row, source.map(SourceId))))
+    .execute((id.0.as_slice(), to_json(&blank(entry))?))?;
+    Ok(Some(Buried { uid, feed, source: source.map(SourceId) }))
+}
+
+/// An entry that was taken down.
+struct Buried {
+    uid: String,
+    feed: TaskId,
+    source: Option<SourceId>,
 }
 
 /// Takes the bytes of a fetch out of the index; they go when somebody gets to it.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -423,4 +424,57 @@ fn the_status_of_sources_counts_those_that_are_damaged() {
     let status = desk.json(&["source", "status"]);
     assert_eq!((&status["sources"], &status["damaged"]), (&1.into(), &1.into()), "{status}");
     assert!(desk.ok(&["source", "status"]).contains("1 damaged source left out"));
+}
+
+/// An item without a guid is known by its page. Read again, it is the entry that it was, in its last form.
+#[test]
+fn a_damaged_entry_without_a_guid_is_restored_in_its_last_form() {
+    let desk = Desk::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let (title, page) = (Arc::new(Mutex::new("First words")), format!("http://{host}/a"));
+    let served = Arc::clone(&title);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut asked) = (stream.unwrap(), [0; 4096]);
+            let length = stream.read(&mut asked).unwrap();
+            let is_feed = asked[..length].starts_with(b"GET /feed ");
+            let (status, body) = match is_feed {
+                true => (
+                    "200 OK",
+                    format!(
+                        "<rss version='2.0'><channel><title>P</title><item><title>{}</title><link>{page}</link>\
+                     <pubDate>Mon, 02 Nov 2026 10:00:00 GMT</pubDate></item></channel></rss>",
+                        served.lock().unwrap()
+                    ),
+                ),
+                false => ("404 Not Found", String::new()),
+            };
+            let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/rss+xml\r\n");
+            let length = body.len();
+            let answer =
+                format!("{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let url = format!("http://{host}/feed");
+    let local = |args: &[&str]| desk.ok(&[args, &LOCAL[..]].concat());
+    local(&["source", "add", "--no-check", &url, "--name", "p"]);
+    local(&["once"]);
+    *title.lock().unwrap() = "Last words";
+    local(&["frontier", "retry", &url]);
+    local(&["once"]);
+    let conn = rusqlite::Connection::open(desk.path().join("feedmill-data/feedmill.db")).unwrap();
+    let entries = || {
+        let mut select = conn.prepare("SELECT hex(id), body FROM entry ORDER BY row").unwrap();
+        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        rows.collect::<Result<Vec<(String, String)>, _>>().unwrap()
+    };
+    let before = entries();
+    assert!(before.len() == 1 && before[0].1.contains("Last words"), "{before:?}");
+    for damage in ["body = 'x'", "body = 'x', link_hash = x'01'", "content_hash = x'01'"] {
+        conn.execute(&format!("UPDATE entry SET {damage}"), []).unwrap();
+        local(&["replay", "--yes"]);
+        assert_eq!(entries(), before, "{damage}");
+    }
 }

@@ -114,22 +114,32 @@ async fn codes(trial: &Trial, urls: &[&str]) -> Vec<&'static str> {
 }
 
 pub(super) async fn damaged_rows_go_as_well(open: Open) {
-    let trial = begin(open).await;
-    let store = &trial.store;
-    trial.submit([page(STORY)]).await;
-    story(&trial, STORY, 100).await;
-    trial.submit([feed(FEED)]).await;
-    poll(&trial, &[STORY]).await;
-    let damage = "UPDATE article SET body = '{', sketch = NULL; UPDATE entry SET body = '{';
-        UPDATE event SET payload = '{'";
-    trial.backend.spoil(damage).await;
-    let (_, doomed) = take_down(&trial, Scope::Address, STORY, Target::Address(STORY.into())).await;
-    assert_eq!((doomed.articles.len(), doomed.entries.len()), (1, 1));
-    assert!(store.article(UrlHash::of(STORY)).await.unwrap().is_none());
-    assert!(store.entry(*doomed.entries.first().unwrap()).await.unwrap().is_none());
-    let events = trial.events().await;
-    let kinds = events.iter().map(|event| event.kind);
-    assert!(kinds.collect::<Vec<_>>().contains(&EventKind::ArticleWithdrawn));
+    for damage in [
+        "UPDATE article SET body = '{', sketch = NULL; UPDATE entry SET body = '{';
+         UPDATE event SET payload = '{'",
+        // Nothing of the row can be read.
+        "UPDATE entry SET body = '{', content_hash = substr(content_hash, 1, 4)",
+        "UPDATE entry SET link_hash = substr(link_hash, 1, 4)",
+    ] {
+        let trial = begin(open).await;
+        let store = &trial.store;
+        trial.submit([page(STORY)]).await;
+        story(&trial, STORY, 100).await;
+        trial.submit([feed(FEED)]).await;
+        poll(&trial, &[STORY]).await;
+        trial.backend.spoil(damage).await;
+        let (takedown, doomed) =
+            take_down(&trial, Scope::Address, STORY, Target::Address(STORY.into())).await;
+        assert_eq!((doomed.articles.len(), doomed.entries.len()), (1, 1), "{damage}");
+        let found = store.takedowns().await.unwrap();
+        let found = found.iter().find(|it| it.target == takedown.target).unwrap();
+        assert_eq!((found.articles, found.entries), (1, 1), "{damage}");
+        assert!(store.article(UrlHash::of(STORY)).await.unwrap().is_none());
+        assert!(store.entry(*doomed.entries.first().unwrap()).await.unwrap().is_none());
+        let events = trial.events().await;
+        let kinds = events.iter().map(|event| event.kind);
+        assert!(kinds.collect::<Vec<_>>().contains(&EventKind::ArticleWithdrawn));
+    }
 }
 
 pub(super) async fn an_address_goes_with_all_that_is_known_of_it(open: Open) {
