@@ -17,7 +17,7 @@ use crate::store::{Store, TimesAhead};
 /// Between two looks at the store.
 const CHECK_INTERVAL: Duration = Duration::from_mins(10);
 /// Between two looks at the clock.
-const STEP_INTERVAL: Duration = Duration::from_secs(20);
+const STEP_INTERVAL: Duration = Duration::from_secs(5);
 /// What is planned farthest ahead whatever is configured: polls of a feed that has been silent for
 /// long, and quiet days.
 const LONGEST: Duration = Duration::from_hours(9 * 24);

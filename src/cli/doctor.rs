@@ -258,7 +258,10 @@ async fn rows(context: &Context) -> Vec<Check> {
     );
     let each =
         found.iter().map(|row| Check::new("damaged row", health(row.table), row.to_string()));
-    std::iter::once(Check::new("rows", worst, message)).chain(each).collect()
+    let others = count.saturating_sub(found.len() as u64);
+    let others = (others > 0)
+        .then(|| Check::new("damaged row", worst, format!("and {} more", text::number(others))));
+    std::iter::once(Check::new("rows", worst, message)).chain(each).chain(others).collect()
 }
 
 fn engine(config: &Config) -> Check {

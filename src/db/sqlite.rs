@@ -6,6 +6,7 @@
 //! and do nothing but SQL. Other processes may write between two batches.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -39,6 +40,10 @@ struct Inner {
     path: PathBuf,
     /// Device and number of the file.
     identity: Option<(u64, u64)>,
+    /// The bytes that the file has at least.
+    length: AtomicU64,
+    /// Whether SQLite writes to a log first, which some file systems do not allow.
+    has_log: bool,
     jobs: Mutex<Option<Sender<Jobs>>>,
     writer: Mutex<Option<thread::JoinHandle<()>>>,
     readers: Mutex<Vec<Connection>>,
@@ -101,6 +106,8 @@ impl Db {
     fn start(path: &Path, mut conn: Connection, open: Option<OpenHere>) -> Result<Self, DbError> {
         conn.pragma_update(None, "cache_size", WRITER_CACHE)?;
         migrate::up(&mut conn)?;
+        let mode: String = conn.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+        let has_log = mode == "wal";
         let (jobs, waiting) = mpsc::channel();
         let writer = thread::Builder::new()
             .name("feedmill-writer".into())
@@ -109,6 +116,8 @@ impl Db {
         Ok(Self(Arc::new(Inner {
             path: path.to_owned(),
             identity: identity(path).ok(),
+            has_log,
+            length: AtomicU64::new(std::fs::metadata(path).map_or(0, |found| found.len())),
             jobs: Mutex::new(Some(jobs)),
             writer: Mutex::new(Some(writer)),
             readers: Mutex::default(),
@@ -122,16 +131,22 @@ impl Db {
         &self.0.path
     }
 
-    /// Fails when the file was removed, replaced or emptied since it was opened: what is written is lost then.
+    /// Fails when the file was removed, replaced or cut short since it was opened: what is written is lost then.
     pub fn check_in_place(&self) -> Result<(), DbError> {
-        let Inner { path, identity: opened, .. } = &*self.0;
+        let Inner { path, identity: opened, length, has_log, .. } = &*self.0;
         let what = match std::fs::metadata(path) {
             Ok(found) if Some(identity_of(&found)) != *opened => "removed or replaced",
-            // A database that is open has a first page.
-            Ok(found) if found.len() == 0 => "emptied",
+            Ok(found) if found.len() < length.load(Ordering::Relaxed) => "cut short",
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "removed or replaced",
+            // Nothing here gives pages back to the system; only without a log does a failed write.
+            Ok(found) => {
+                if *has_log {
+                    length.store(found.len(), Ordering::Relaxed);
+                }
+                return Ok(());
+            }
             // A disk that cannot be asked says nothing about the file.
-            Ok(_) | Err(_) => return Ok(()),
+            Err(_) => return Ok(()),
         };
         Err(DbError::Schema(format!("{} was {what}", path.display())))
     }

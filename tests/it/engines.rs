@@ -298,7 +298,7 @@ async fn an_engine_whose_tables_are_gone_says_so_and_fails() {
     urls.extend(database.iter().map(|database| Some(database.url.as_str())));
     let ways = |url: Option<&str>| match url {
         Some(_) => vec!["all tables", "one table"],
-        None => vec!["one table", "the file", "its contents"],
+        None => vec!["one table", "the file", "its contents", "all but a byte"],
     };
     for (url, what) in
         urls.into_iter().flat_map(|url| ways(url).into_iter().map(move |it| (url, it)))
@@ -327,7 +327,10 @@ async fn an_engine_whose_tables_are_gone_says_so_and_fails() {
                 conn.execute_batch("DROP TABLE queue").unwrap();
             }
             (None, "the file") => std::fs::remove_file(dir.join("feedmill.db")).unwrap(),
-            (None, _) => drop(std::fs::File::create(dir.join("feedmill.db")).unwrap()),
+            (None, _) => {
+                let file = std::fs::OpenOptions::new().write(true).open(dir.join("feedmill.db"));
+                file.unwrap().set_len(u64::from(what == "all but a byte")).unwrap();
+            }
         }
         let mut ended = None;
         until("the end", || {
