@@ -333,7 +333,7 @@ struct Tokenless {
 const TOKEN: &str =
     "send `Authorization: Bearer TOKEN`; `feedmill token create NAME --scope read` makes one";
 
-fn not_local(why: NotLocal) -> String {
+fn not_local(why: &NotLocal) -> String {
     format!("this request is not local, because {why}: {TOKEN}")
 }
 
@@ -346,7 +346,7 @@ fn without_token(guard: &Guard, request: &Request) -> Result<Tokenless, String> 
         None if guard.open => ("local", Scope::Write),
         Some(_) | None => return Err(TOKEN.to_owned()),
     };
-    local::check(request.version(), request.headers(), own).map_err(not_local)?;
+    local::check(request.version(), request.headers(), own).map_err(|why| not_local(&why))?;
     let who = Who { name: name.to_owned(), scope, open: true };
     Ok(Tokenless { who, user: request.extensions().get::<LocalUser>().cloned() })
 }
@@ -355,7 +355,7 @@ impl Tokenless {
     /// Whether it is a program of our own account or of root.
     async fn check(self) -> Result<Who, String> {
         match self.user {
-            Some(user) if !user.is_trusted().await => Err(not_local(NotLocal::User)),
+            Some(user) if !user.is_trusted().await => Err(not_local(&NotLocal::User)),
             _ => Ok(self.who),
         }
     }

@@ -202,18 +202,20 @@ pub(super) async fn line_14_polls_do_not_align_and_a_backlog_is_spread(mut stage
         let (stage, feeds) = (&stage, &feeds);
         move || async move { feeds.iter().all(|path| stage.asked(path).len() >= times) }
     };
-    stage.world.play(asked(3)).await;
+    stage.world.play(asked(6)).await;
     let later = round(&stage, &feeds, 2);
     assert!(span(&later) >= 2 * MINUTE, "they were all added in one moment: {later:?}");
-    // As many fall into the first tenth of a minute as into any other.
-    let full = later.iter().filter(|began| **began % MINUTE < 6_000).count();
-    assert!(full <= feeds.len() / 3, "{later:?}");
+    // As many fall into the first tenth of a minute as into any other. Those of one round stand in heaps, as the
+    // host's own pace puts them behind each other: several rounds even them out.
+    let polls: Vec<_> = (2..6).flat_map(|times| round(&stage, &feeds, times)).collect();
+    let full = polls.iter().filter(|began| **began % MINUTE < 6_000).count();
+    assert!(full <= polls.len() / 3, "{polls:?}");
 
     stage.world.pass(Duration::from_hours(6));
-    stage.world.play(asked(5)).await;
-    let backlog = round(&stage, &feeds, 3);
+    stage.world.play(asked(8)).await;
+    let backlog = round(&stage, &feeds, 6);
     let pauses: Vec<_> = backlog.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(pauses.iter().all(|pause| *pause >= 1_000), "at the host's own pace: {pauses:?}");
-    let after = round(&stage, &feeds, 4);
+    let after = round(&stage, &feeds, 7);
     assert!(span(&after) >= 20 * MINUTE, "and not as one heap again: {after:?}");
 }
