@@ -288,7 +288,8 @@ impl Replay {
         let latest = fetches.iter().filter(|fetch| bodies.insert(&fetch.body_sha256));
         let mut order: Vec<&FetchRecord> = latest.collect();
         order.reverse();
-        let mut documents = Vec::new();
+        // Where the last form of each entry is.
+        let mut places: HashMap<EntryId, usize> = HashMap::new();
         let mut gone = HashSet::new();
         let mut kin: Vec<LinkedEntry> = Vec::new();
         for fetch in order {
@@ -305,13 +306,15 @@ impl Replay {
                 let EntryFact { id, content_hash, link_hash, entry, .. } = fact.clone();
                 kin.push(LinkedEntry::of(id, content_hash, link_hash, entry));
             }
-            documents.push((at, outcome.entries));
+            for fact in outcome.entries {
+                let place = *places.entry(fact.id).or_insert(read.entries.len());
+                match read.entries.get_mut(place) {
+                    Some(earlier) => *earlier = (at, fact),
+                    None => read.entries.push((at, fact)),
+                }
+            }
         }
-        let mut known = HashSet::new();
-        for (at, facts) in documents.into_iter().rev() {
-            let new = facts.into_iter().filter(|fact| known.insert(fact.id));
-            read.entries.extend(new.map(|fact| (at, fact)));
-        }
+        let known = places.into_keys().collect();
         let is_read = |fetch: &&FetchRecord| !gone.contains(&fetch.body_sha256);
         let heard = fetches.iter().filter(is_read).map(|fetch| fetch.id).collect();
         self.count_lost_entries(&read.task, &heard, &known, changes).await
