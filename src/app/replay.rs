@@ -293,13 +293,11 @@ impl Replay {
         let mut gone = HashSet::new();
         let mut kin: Vec<LinkedEntry> = Vec::new();
         for fetch in order {
-            let Some(document) = self.document(fetch, changes).await else {
+            let document = self.document(&read.task, wanted, fetch, &kin, changes).await?;
+            let Some((at, outcome)) = document else {
                 gone.insert(&fetch.body_sha256);
                 continue;
             };
-            let at = document.1;
-            let earlier = Earlier { evidence: &changes.evidence, kin: &kin };
-            let outcome = self.handle(&read.task, wanted, fetch, document, earlier).await?;
             let unnamed = outcome.entries.iter().filter(|fact| !handle::has_id(&fact.entry.uid));
             for fact in unnamed {
                 kin.retain(|entry| entry.id != fact.id);
@@ -330,10 +328,8 @@ impl Replay {
     ) -> Result<(), DbError> {
         let mut bodies = HashSet::new();
         for fetch in fetches.iter().filter(|fetch| bodies.insert(&fetch.body_sha256)) {
-            let Some(document) = self.document(fetch, changes).await else { continue };
-            let at = document.1;
-            let earlier = Earlier { evidence: &changes.evidence, kin: &[] };
-            let outcome = self.handle(&read.task, wanted, fetch, document, earlier).await?;
+            let document = self.document(&read.task, wanted, fetch, &[], changes).await?;
+            let Some((at, outcome)) = document else { continue };
             read.entries.extend(outcome.entries.into_iter().map(|fact| (at, fact)));
             return match outcome.article {
                 Some(fact) => {
@@ -346,12 +342,23 @@ impl Replay {
         Ok(())
     }
 
-    /// What a fetch brought, and when it was there; counts whether it is.
-    async fn document(&self, fetch: &FetchRecord, changes: &mut Changes) -> Option<(Stored, Ts)> {
-        let stored = self.stored(fetch).await;
-        let count = if stored.is_some() { &mut changes.documents } else { &mut changes.gone };
-        *count += 1;
-        Some((stored?, fetch.at.after(Duration::from_millis(fetch.elapsed_ms))))
+    /// What a document says today, and when it had come; counts whether it can be read.
+    async fn document(
+        &self,
+        task: &Task,
+        wanted: &Wanted,
+        fetch: &FetchRecord,
+        kin: &[LinkedEntry],
+        changes: &mut Changes,
+    ) -> Result<Option<(Ts, Outcome)>, DbError> {
+        let Some(stored) = self.stored(fetch).await else {
+            changes.gone += 1;
+            return Ok(None);
+        };
+        changes.documents += 1;
+        let at = fetch.at.after(Duration::from_millis(fetch.elapsed_ms));
+        let earlier = Earlier { evidence: &changes.evidence, kin };
+        Ok(Some((at, self.handle(task, wanted, fetch, (stored, at), earlier).await?)))
     }
 
     async fn stored(&self, fetch: &FetchRecord) -> Option<Stored> {

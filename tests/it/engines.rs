@@ -162,6 +162,7 @@ fn no_command_is_held_up_or_writes_elsewhere_by_what_stands_for_a_database() {
         ("-shm", true),
         ("-shm", false),
         ("-journal", true),
+        ("-journal", false),
     ] {
         let dir = home.path().join(format!("data{suffix}{is_fifo}"));
         std::fs::create_dir(&dir).unwrap();

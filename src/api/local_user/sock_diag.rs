@@ -24,7 +24,7 @@ const LENGTH: u32 = 72;
 /// Whose this end of a connection is. An error where the kernel does not answer such questions.
 pub(super) fn account(end: SocketAddr, other: SocketAddr) -> io::Result<Account> {
     match ask(end, other) {
-        // A connection that is closed belongs to nobody: the kernel says 0, which is root's number.
+        // A connection that is closed belongs to no program: the kernel says 0, which is root's number.
         Ok(found) if found.inode != 0 && found.is(end, other) => Ok(Account::Of(found.uid)),
         Ok(_) => Ok(Account::None),
         // So it also answers when it lacks the module that could tell; then it does not know our listener either.

@@ -19,8 +19,8 @@ pub(super) fn account(end: SocketAddr, other: SocketAddr) -> Account {
     }
 }
 
-/// The account that has this end of a connection open. A connection that nobody has open any more belongs to
-/// nobody, although the table says that it is root's.
+/// The account that has this end of a connection open. One that no program has open any more belongs to no
+/// account, although the table says that it is root's.
 fn uid_of(table: &str, end: SocketAddr, other: SocketAddr) -> Option<u32> {
     let is_it = |written: &str, address: SocketAddr| {
         written.split_once(':').is_some_and(|(ip, port)| {
